@@ -1,0 +1,56 @@
+# Short names for what CMakePresets.json and tools/ do.
+#
+#   make demo    set up, build, train a small GPT-2 with Chimera on real text, and sample from it
+#   make test    set up, build, run every test; then the torch-free part under the sanitizers
+#   make build   set up and build: the program is build/chimera
+#   make lint    formatting and clang-tidy
+#   make bench   the measurements of docs/results
+#   make core    build and test the part without torch, from nothing in under 30 s
+#   make asan | tsan | dev    build and test one preset
+#   make clean   remove build/
+
+JOBS ?= $(shell nproc)
+# Warnings stop a build in continuous integration, not a user's with a newer compiler.
+CONFIGURE_FLAGS ?= -DCHIMERA_WERROR=$(if $(filter true 1,$(CI)),ON,OFF)
+PROMPT ?= And God said
+
+.PHONY: demo test build lint bench setup core asan tsan dev clean
+.DEFAULT_GOAL := build
+
+build: setup
+	cmake --preset release $(CONFIGURE_FLAGS)
+	cmake --build --preset release --parallel $(JOBS)
+
+demo: build
+	build/chimera train examples/demo.toml --save build/demo
+	build/chimera sample build/demo --prompt "$(PROMPT)"
+
+# One after the other: the tests measure time, and no two builds should share the processors.
+test: build
+	ctest --preset release
+	$(MAKE) asan
+	$(MAKE) tsan
+
+core asan tsan:
+	tools/setup.sh core
+	cmake --preset $@ $(CONFIGURE_FLAGS)
+	cmake --build --preset $@ --parallel $(JOBS)
+	ctest --preset $@ --parallel $(JOBS)
+
+dev: setup
+	cmake --preset dev
+	cmake --build --preset dev --parallel $(JOBS)
+	ctest --preset dev
+
+bench: build
+	bench/run.sh
+
+lint:
+	tools/setup.sh lint
+	tools/lint.sh
+
+setup:
+	tools/setup.sh
+
+clean:
+	rm -rf build

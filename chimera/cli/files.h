@@ -1,0 +1,16 @@
+// Whole files in and out, for modes. Failures throw Error (kIo) with the path and the reason.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace chimera {
+
+// The bytes of a file; of standard input for "-".
+[[nodiscard]] std::string read_file(const std::string& path);
+
+// Writes to a temporary file beside `path` and renames it, so that the file is there whole or not
+// at all. What is no regular file (/dev/null, a pipe) is written to directly.
+void write_file(const std::string& path, std::string_view text);
+
+}  // namespace chimera

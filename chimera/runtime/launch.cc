@@ -1,0 +1,57 @@
+#include "chimera/runtime/launch.h"
+
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "chimera/base/error.h"
+#include "chimera/transport/local.h"
+
+namespace chimera {
+namespace {
+
+// The first error that is a rank's own; what others threw because of it tells less.
+class FirstError {
+ public:
+  void add(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (!first_ || (first_->code() == ErrorCode::kPeer && error.code() != ErrorCode::kPeer)) {
+      first_ = error;
+    }
+  }
+  // The text is that of the first abort, which is what all ranks saw.
+  void rethrow(const std::string& aborted) const {
+    if (first_) throw Error(first_->code(), aborted.empty() ? first_->what() : aborted);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Error> first_;
+};
+
+}  // namespace
+
+void launch_local(int ranks, const CheckedOptions& options,
+                  const std::function<void(Transport&)>& body) {
+  LocalWorld world(ranks);
+  FirstError first;
+  const auto run_rank = [&](int rank) {
+    const auto transport = checked(world.transport(rank), options);
+    try {
+      body(*transport);
+    } catch (const Error& error) {
+      transport->abort(error.what());
+      first.add(error);
+    } catch (const std::exception& error) {
+      transport->abort(error.what());
+      first.add(Error(ErrorCode::kCompute, error.what()));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run_rank, rank);
+  for (std::thread& thread : threads) thread.join();
+  first.rethrow(world.aborted());
+}
+
+}  // namespace chimera

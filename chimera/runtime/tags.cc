@@ -1,0 +1,19 @@
+#include "chimera/runtime/tags.h"
+
+#include "chimera/base/text.h"
+
+namespace chimera {
+
+std::string describe_tag(Tag tag) {
+  if (tag == kStepTag) return "sum of losses and norms";
+  if ((tag & (Tag{1} << 62)) != 0) {
+    const Tag first = (tag >> 40) & 0xFFFFF, last = (tag >> 20) & 0xFFFFF;
+    return first == last ? cat("gradients of stage ", first)
+                         : cat("gradients shared by stages ", first, " to ", last);
+  }
+  const bool is_gradient = (tag >> 63) != 0;
+  return cat(is_gradient ? "gradient" : "activation", " of micro-batch ", tag & 0xFFFFFFFF,
+             " for stage ", (tag >> 32) & 0x7FFFFFFF);
+}
+
+}  // namespace chimera

@@ -1,0 +1,30 @@
+// The runtime's message tags: what a message carries, or which gradients a sum is of.
+//
+// They need not be small: transports that cannot carry them rely on the order of channels, which
+// verify has proved.
+#pragma once
+
+#include <string>
+
+#include "chimera/transport/message.h"
+
+namespace chimera {
+
+// The activation or gradient of a micro-batch that `taker`, a stage, takes.
+[[nodiscard]] constexpr Tag message_tag(bool is_gradient, int taker, int micro) {
+  return (Tag{is_gradient} << 63) | (static_cast<Tag>(taker) << 32) | static_cast<Tag>(micro);
+}
+
+// The index-th part of the gradient that stages first..last (or first and last) contribute to.
+[[nodiscard]] constexpr Tag reduce_tag(int first, int last, int index) {
+  return (Tag{1} << 62) | (static_cast<Tag>(first) << 40) | (static_cast<Tag>(last) << 20) |
+         static_cast<Tag>(index);
+}
+
+// The sums at the end of a step: loss, gradient norm, votes to stop.
+inline constexpr Tag kStepTag = Tag{1} << 61;
+
+// In words, for messages.
+[[nodiscard]] std::string describe_tag(Tag tag);
+
+}  // namespace chimera

@@ -1,0 +1,204 @@
+#include "chimera/runtime/worker.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <set>
+
+#include "chimera/base/text.h"
+#include "chimera/runtime/tags.h"
+
+namespace chimera {
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool is_gradient(Op op) { return op == Op::kSendGradient || op == Op::kRecvGradient; }
+
+// The stage that takes what a send or receive carries.
+int taker(const Action& action) {
+  return is_send(action.op) ? peer_stage(action) : int{action.stage};
+}
+
+}  // namespace
+
+Worker::Worker(const Program& program, Seat seat, Stages stages, Transport& transport,
+               WorkerOptions options)
+    : program_(program),
+      row_(program.rows.at(static_cast<std::size_t>(seat.worker))),
+      seat_(seat),
+      stages_(std::move(stages)),
+      transport_(transport),
+      options_(std::move(options)) {
+  refuse_unknown_actions();
+  prepare_reductions();
+}
+
+std::vector<Interval> Worker::run_row() {
+  std::vector<Interval> intervals;
+  intervals.reserve(row_.size());
+  for (const Action& action : row_) {
+    const double start = now_s();
+    try {
+      run({&action, 1}, *this);
+    } catch (const Error& error) {
+      fail(action, error.code(), error.what());
+    } catch (const std::exception& error) {
+      fail(action, ErrorCode::kCompute, error.what());
+    }
+    intervals.push_back({action, start, now_s()});
+  }
+  return intervals;
+}
+
+void Worker::fail(const Action& action, ErrorCode code, const std::string& why) {
+  if (code == ErrorCode::kPeer) throw Error(code, why);  // has its place in front already
+  std::string text = cat("rank ", transport_.rank(), ", worker ", seat_.worker);
+  if (action.op != Op::kStep) text += cat(", stage ", action.stage);
+  if (action.op < Op::kReduceBegin) text += cat(", micro-batch ", action.micro);
+  text += cat(", ", info(action.op).name, ": ", why);
+  transport_.abort(text);
+  throw Error(code, text);
+}
+
+void Worker::refuse_unknown_actions() const {
+  for (const Action& action : row_) {
+    if (action.op != Op::kRecompute && action.op != Op::kBackwardInput &&
+        action.op != Op::kBackwardWeight) {
+      continue;
+    }
+    throw Error(ErrorCode::kUsage,
+                cat("schedule ", program_.source.name, ": ", to_string(action), " on worker ",
+                    seat_.worker, " is a ", info(action.op).name,
+                    "; training runs forward (F) and whole backward (B) actions"));
+  }
+}
+
+// ---- computation
+
+Message Worker::take(const Parcel& parcel) {
+  auto node = mailbox_.extract(parcel);
+  if (node.empty()) {
+    throw Error(ErrorCode::kUsage, "its input is not there; verify the schedule to see why");
+  }
+  return std::move(node.mapped());
+}
+
+void Worker::forward(const Action& action) {
+  for (int micro = action.micro; micro < action.micro + action.span; ++micro) {
+    Message input;
+    if (action.stage > 0) input = take({false, action.stage, micro});
+    Message output = stage(action).forward(micro, std::move(input));
+    count_stash();
+    if (output) mailbox_[{false, action.stage + 1, micro}] = std::move(output);
+  }
+}
+
+void Worker::backward(const Action& action) {
+  for (int micro = action.micro; micro < action.micro + action.span; ++micro) {
+    Message gradient;
+    if (action.stage + 1 < program_.source.stages()) gradient = take({true, action.stage, micro});
+    Message input_gradient = stage(action).backward(micro, std::move(gradient));
+    if (input_gradient) mailbox_[{true, action.stage - 1, micro}] = std::move(input_gradient);
+  }
+}
+
+void Worker::recompute(const Action&) {}  // refused in the constructor
+
+void Worker::count_stash() {
+  int held = 0;
+  for (const auto& [id, stage] : stages_) held += stage->in_flight();
+  peak_stash_ = std::max(peak_stash_, held);
+  if (options_.stash_bound > 0 && held > options_.stash_bound) {
+    throw Error(ErrorCode::kCompute,
+                cat("holds the activations of ", held, " micro-batches; the schedule's bound is ",
+                    options_.stash_bound));
+  }
+}
+
+// ---- messages
+
+int Worker::peer_rank(const Action& action) const {
+  const Placement& placement = program_.source.placement;
+  return seat_.group * placement.workers() + placement.worker(action.pipe, peer_stage(action));
+}
+
+void Worker::send(const Action& action) {
+  const bool gradient = is_gradient(action.op);
+  transport_.send(take({gradient, taker(action), action.micro}), peer_rank(action),
+                  message_tag(gradient, taker(action), action.micro));
+}
+
+void Worker::recv(const Action& action) {
+  const bool gradient = is_gradient(action.op);
+  auto message = transport_.recv(peer_rank(action),
+                                 message_tag(gradient, taker(action), action.micro), kForever);
+  mailbox_[{gradient, taker(action), action.micro}] = std::move(message.value());
+}
+
+// ---- reduction
+
+// The ranks of all groups whose worker holds one of the stages.
+std::vector<int> Worker::members(const std::vector<int>& stages) const {
+  std::set<int> ranks;
+  for (const int stage : stages) {
+    for (const int worker : program_.source.placement.holders(stage)) {
+      for (int group = 0; group < seat_.groups; ++group) {
+        ranks.insert(group * program_.source.workers() + worker);
+      }
+    }
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+// Of the stages that this worker holds, the one whose reduction begins last: then all of them have
+// made their last contribution to what they share.
+int Worker::last_begun(const std::vector<int>& stages) const {
+  for (std::size_t i = row_.size(); i-- > 0;) {
+    if (row_[i].op != Op::kReduceBegin) continue;
+    if (std::find(stages.begin(), stages.end(), row_[i].stage) != stages.end()) {
+      return row_[i].stage;
+    }
+  }
+  throw Error(ErrorCode::kUsage,
+              cat("the row of worker ", seat_.worker, " never reduces stages ", join(stages)));
+}
+
+void Worker::prepare_reductions() {
+  std::set<const std::byte*> seen;  // a shared buffer is named by several stages
+  for (const auto& [id, stage] : stages_) {
+    int index = 0;
+    for (const Gradient& gradient : stage->gradients()) {
+      if (gradient.buffer.elements == 0 || !seen.insert(gradient.buffer.data).second) continue;
+      const Tag tag = reduce_tag(gradient.stages.front(), gradient.stages.back(), index++);
+      Reduced part{gradient.buffer, members(gradient.stages), tag, nullptr};
+      if (part.members.size() > 1) {
+        reductions_[last_begun(gradient.stages)].push_back(std::move(part));
+      }
+    }
+  }
+}
+
+void Worker::reduce_begin(const Action& action) {
+  for (Reduced& part : reductions_[action.stage]) {
+    part.reduction = transport_.all_reduce_sum(part.buffer, part.members, part.tag);
+  }
+}
+
+void Worker::reduce_wait(const Action& action) {
+  for (Reduced& part : reductions_[action.stage]) {
+    while (!part.reduction->wait(kForever)) {
+    }
+    part.reduction.reset();
+  }
+}
+
+void Worker::step(const Action&) {
+  if (options_.step) options_.step();
+}
+
+}  // namespace chimera

@@ -1,0 +1,99 @@
+// Worker: executes one row of a program, with real stages and a real transport.
+//
+// It knows no tensors (stage.h) and no optimizer (the `step` callback); it moves messages between
+// stages, reduces gradients over stage groups while other work goes on, and measures. Used by one
+// thread. Whatever a stage or the transport throws ends the step on every rank: the first error is
+// told to all through Transport::abort with the rank, stage, micro-batch and action in front.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "chimera/base/error.h"
+#include "chimera/runtime/stage.h"
+#include "chimera/schedule/run.h"
+#include "chimera/schedule/schedule.h"
+#include "chimera/simulate/timeline.h"
+#include "chimera/transport/transport.h"
+
+namespace chimera {
+
+// Where a worker stands among the ranks: rank = group * workers + worker.
+struct Seat {
+  int groups = 1;  // W
+  int group = 0;
+  int worker = 0;
+};
+
+using Stages = std::map<int, std::unique_ptr<Stage>>;
+
+struct WorkerOptions {
+  // The optimizer's step over all of the worker's stages, its gradients reduced; may communicate.
+  std::function<void()> step;
+  // Compares the stashes held with what verify proved, after every forward. The bound is a
+  // property of the program, so more is a bug: it ends the run.
+  int stash_bound = 0;  // 0: none
+};
+
+class Worker final : private Executor {
+ public:
+  // `stages` are those that the placement puts on this worker. `program` and `transport` outlive
+  // the worker. Throws Error (kUsage) for actions that the runtime cannot execute.
+  Worker(const Program& program, Seat seat, Stages stages, Transport& transport,
+         WorkerOptions options);
+
+  // Runs the row once and returns when each action was done, in seconds of the steady clock.
+  // Throws Error; then the worker is of no further use.
+  std::vector<Interval> run_row();
+
+  // Most micro-batches stashed at a time since construction.
+  [[nodiscard]] int peak_stash() const { return peak_stash_; }
+
+ private:
+  // A result on its way: an activation or gradient, the stage that takes it, the micro-batch.
+  using Parcel = std::tuple<bool, int, int>;
+
+  // Part of a stage's gradients, and who holds it.
+  struct Reduced {
+    Buffer buffer;
+    std::vector<int> members;  // ranks
+    Tag tag;
+    std::unique_ptr<Reduction> reduction;  // while under way
+  };
+
+  void forward(const Action& action) override;
+  void backward(const Action& action) override;
+  void recompute(const Action& action) override;
+  void send(const Action& action) override;
+  void recv(const Action& action) override;
+  void reduce_begin(const Action& action) override;
+  void reduce_wait(const Action& action) override;
+  void step(const Action& action) override;
+
+  Stage& stage(const Action& action) { return *stages_.at(action.stage); }
+  [[nodiscard]] int peer_rank(const Action& action) const;
+  [[nodiscard]] Message take(const Parcel& parcel);
+  void refuse_unknown_actions() const;
+  void prepare_reductions();
+  [[nodiscard]] std::vector<int> members(const std::vector<int>& stages) const;
+  [[nodiscard]] int last_begun(const std::vector<int>& stages) const;
+  void count_stash();
+  [[noreturn]] void fail(const Action& action, ErrorCode code, const std::string& why);
+
+  const Program& program_;
+  const Row& row_;
+  Seat seat_;
+  Stages stages_;
+  Transport& transport_;
+  WorkerOptions options_;
+  // Results until the action that takes them: the next stage here, or the send to its worker.
+  std::map<Parcel, Message> mailbox_;
+  std::map<int, std::vector<Reduced>> reductions_;  // by the stage whose begin starts them
+  int peak_stash_ = 0;
+};
+
+}  // namespace chimera

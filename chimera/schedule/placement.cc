@@ -1,0 +1,84 @@
+#include "chimera/schedule/placement.h"
+
+#include <algorithm>
+
+#include "chimera/base/check.h"
+#include "chimera/base/error.h"
+#include "chimera/base/text.h"
+
+namespace chimera {
+
+Placement::Placement(std::vector<std::vector<int>> workers) : map_(std::move(workers)) {
+  const auto refuse = [](const std::string& why) {
+    throw Error(ErrorCode::kUsage, "placement: " + why);
+  };
+  if (map_.empty() || map_[0].empty()) refuse("is empty; expected at least one pipe of one stage");
+  for (std::size_t pipe = 0; pipe < map_.size(); ++pipe) {
+    if (map_[pipe].size() != map_[0].size()) {
+      refuse(cat("pipe ", pipe, " has ", map_[pipe].size(), " stages, pipe 0 has ", map_[0].size(),
+                 "; every pipe holds the whole model"));
+    }
+    for (const int worker : map_[pipe]) {
+      if (worker < 0 || worker >= kMaxStages) {
+        refuse(cat("worker ", worker, " in pipe ", pipe, "; expected 0 to ", kMaxStages - 1));
+      }
+      workers_ = std::max(workers_, worker + 1);
+    }
+  }
+  if (static_cast<int>(map_[0].size()) > kMaxStages || pipes() > kMaxStages) {
+    refuse(cat("more than ", kMaxStages, " stages or pipes"));
+  }
+}
+
+Placement Placement::linear(int stages) {
+  std::vector<int> pipe(static_cast<std::size_t>(stages));
+  for (int stage = 0; stage < stages; ++stage) pipe[static_cast<std::size_t>(stage)] = stage;
+  return Placement({pipe});
+}
+
+Placement Placement::bidirectional(int stages, int pairs) {
+  CHECK(stages >= 2 && stages % 2 == 0 && pairs >= 1 && (stages / 2) % pairs == 0);
+  std::vector<std::vector<int>> down, up;
+  for (int pair = 0; pair < pairs; ++pair) {
+    std::vector<int> pipe;
+    for (int stage = 0; stage < stages; ++stage) {
+      pipe.push_back((stage + pair * (stages / pairs)) % stages);
+    }
+    down.push_back(pipe);
+    std::reverse(pipe.begin(), pipe.end());
+    up.push_back(std::move(pipe));
+  }
+  down.insert(down.end(), up.begin(), up.end());
+  return Placement(std::move(down));
+}
+
+bool Placement::is_up(int pipe) const {
+  int descents = 0, ascents = 0;
+  for (int stage = 1; stage < stages(); ++stage) {
+    const int step = worker(pipe, stage) - worker(pipe, stage - 1);
+    descents += step < 0 ? 1 : 0;
+    ascents += step > 0 ? 1 : 0;
+  }
+  return descents > ascents;
+}
+
+std::vector<int> Placement::stages_of(int worker) const {
+  std::vector<int> found;
+  for (int stage = 0; stage < stages(); ++stage) {
+    const auto here = [&](const auto& pipe) {
+      return pipe[static_cast<std::size_t>(stage)] == worker;
+    };
+    if (std::any_of(map_.begin(), map_.end(), here)) found.push_back(stage);
+  }
+  return found;
+}
+
+std::vector<int> Placement::holders(int stage) const {
+  std::vector<int> found;
+  for (const auto& pipe : map_) found.push_back(pipe[static_cast<std::size_t>(stage)]);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+}  // namespace chimera

@@ -1,0 +1,29 @@
+// run: the one switch over ops. What walks a row of a program implements Executor: the runtime's
+// worker, a dry run that prints, a test that records.
+#pragma once
+
+#include <span>
+
+#include "chimera/schedule/action.h"
+
+namespace chimera {
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual void forward(const Action& action) = 0;
+  virtual void backward(const Action& action) = 0;  // B, I and W: action.op says which
+  virtual void recompute(const Action& action) = 0;
+  virtual void send(const Action& action) = 0;
+  virtual void recv(const Action& action) = 0;
+  virtual void reduce_begin(const Action& action) = 0;
+  virtual void reduce_wait(const Action& action) = 0;
+  virtual void step(const Action& action) = 0;
+};
+
+// Calls the executor for each action in order, on the calling thread. What it throws passes
+// through.
+void run(std::span<const Action> row, Executor& executor);
+
+}  // namespace chimera

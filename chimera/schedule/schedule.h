@@ -1,0 +1,33 @@
+// A Schedule says who computes what, in which order; a Program is the same with communication,
+// gradient reduction and the optimizer's step put in: what workers run.
+//
+// Both are plain values and the only thing that generators, verifier, simulator, planner and
+// runtime share. A schedule may be wrong: verify (verify.h) says so, nothing here does.
+#pragma once
+
+#include <string>
+
+#include "chimera/schedule/action.h"
+#include "chimera/schedule/placement.h"
+
+namespace chimera {
+
+struct Schedule {
+  std::string name;
+  int micros = 0;  // N: micro-batches of one group in one step
+  Placement placement;
+  Rows rows;  // compute actions only, one row a worker
+
+  [[nodiscard]] int stages() const { return placement.stages(); }
+  [[nodiscard]] int workers() const { return placement.workers(); }
+  [[nodiscard]] int pipes() const { return placement.pipes(); }
+
+  friend bool operator==(const Schedule&, const Schedule&) = default;
+};
+
+struct Program {
+  Schedule source;
+  Rows rows;
+};
+
+}  // namespace chimera

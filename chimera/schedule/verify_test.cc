@@ -1,0 +1,281 @@
+#include "chimera/schedule/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "chimera/base/text.h"
+#include "chimera/generate/generate.h"
+#include "chimera/schedule/lower.h"
+#include "chimera/schedule/text_form.h"
+
+namespace chimera {
+namespace {
+
+std::vector<Program> good_programs() {
+  std::vector<Program> programs;
+  for (const ReducePolicy policy :
+       {ReducePolicy::kAtEnd, ReducePolicy::kEager, ReducePolicy::kEagerOpt}) {
+    for (const auto& [name, stages, micros, pairs] :
+         {std::tuple("gpipe", 3, 4, 1), std::tuple("1f1b", 4, 6, 1), std::tuple("1f1b", 2, 1, 1),
+          std::tuple("chimera", 2, 3, 1), std::tuple("chimera", 4, 4, 1),
+          std::tuple("chimera", 4, 9, 2), std::tuple("chimera", 8, 8, 2)}) {
+      const Spec spec{
+          .stages = stages, .micros = micros, .pairs = pairs == 1 ? std::optional<int>() : pairs};
+      programs.push_back(lower(generate(name, spec), policy));
+    }
+  }
+  return programs;
+}
+
+bool has(const Verdict& verdict, Rule rule, std::size_t worker) {
+  return std::any_of(
+      verdict.violations.begin(), verdict.violations.end(), [&](const Violation& violation) {
+        return violation.rule == rule && violation.worker == static_cast<int>(worker);
+      });
+}
+
+std::string describe(const Program& program, const Verdict& verdict) {
+  std::string text;
+  for (const Violation& violation : verdict.violations) text += explain(program, violation);
+  return text;
+}
+
+// Calls visit(program, worker, position) for every action of every good program.
+template <class Visit>
+void for_each_action(Visit visit) {
+  for (const Program& program : good_programs()) {
+    for (std::size_t worker = 0; worker < program.rows.size(); ++worker) {
+      for (std::size_t i = 0; i < program.rows[worker].size(); ++i) visit(program, worker, i);
+    }
+  }
+}
+
+auto at(Row& row, std::size_t position) {
+  return row.begin() + static_cast<std::ptrdiff_t>(position);
+}
+
+Rule rule_for_dropped(Op op) {
+  if (is_compute(op)) return Rule::kMissing;
+  if (is_send(op)) return Rule::kChannel;
+  if (is_recv(op)) return Rule::kDependency;
+  return op == Op::kStep ? Rule::kStep : Rule::kReduce;
+}
+
+TEST(Verify, FindsNothingWrongWithGoodPrograms) {
+  for (const Program& program : good_programs()) {
+    const Verdict verdict = verify(program);
+    EXPECT_TRUE(verdict.ok()) << describe(program, verdict);
+  }
+}
+
+TEST(Verify, CatchesEveryDroppedAction) {
+  int broken = 0;
+  for_each_action([&](Program program, std::size_t worker, std::size_t i) {
+    const Action action = program.rows[worker][i];
+    program.rows[worker].erase(at(program.rows[worker], i));
+    const Verdict verdict = verify(program);
+    // A send that lacks shows at the receive, on the peer; a receive at the computation after it.
+    const auto where = is_send(action.op)
+                           ? static_cast<std::size_t>(
+                                 program.source.placement.worker(action.pipe, peer_stage(action)))
+                           : worker;
+    EXPECT_TRUE(has(verdict, rule_for_dropped(action.op), where))
+        << to_string(action) << " dropped from P" << worker << "\n"
+        << describe(program, verdict);
+    ++broken;
+  });
+  EXPECT_GT(broken, 1000);
+}
+
+TEST(Verify, CatchesEveryDoubledAction) {
+  for_each_action([&](Program program, std::size_t worker, std::size_t i) {
+    const Action action = program.rows[worker][i];
+    program.rows[worker].insert(at(program.rows[worker], i), action);
+    const Verdict verdict = verify(program);
+    const Rule rule = action.op == Op::kStep          ? Rule::kStep
+                      : action.op >= Op::kReduceBegin ? Rule::kReduce
+                                                      : Rule::kDuplicate;
+    ASSERT_FALSE(verdict.ok()) << to_string(action);
+    const Violation& first = verdict.violations.front();
+    EXPECT_EQ(rule_name(first.rule), rule_name(rule)) << describe(program, verdict);
+    EXPECT_EQ(first.worker, static_cast<int>(worker));
+    EXPECT_EQ(first.position, static_cast<int>(i) + 1);
+  });
+}
+
+TEST(Verify, CatchesEveryActionSentElsewhere) {
+  for_each_action([&](Program program, std::size_t worker, std::size_t i) {
+    if (program.rows.size() < 2) return;
+    const Action action = program.rows[worker][i];
+    const std::size_t other = (worker + 1) % program.rows.size();
+    program.rows[worker].erase(at(program.rows[worker], i));
+    Row& target = program.rows[other];
+    target.insert(at(target, std::min(i, target.size())), action);
+    const Verdict verdict = verify(program);
+    if (action.op == Op::kStep) {
+      EXPECT_TRUE(has(verdict, Rule::kStep, worker));
+    } else if (action.op >= Op::kReduceBegin) {
+      EXPECT_TRUE(has(verdict, Rule::kReduce, worker)) << describe(program, verdict);
+      const std::vector<int> holders = program.source.placement.holders(action.stage);
+      const bool held = std::count(holders.begin(), holders.end(), static_cast<int>(other)) > 0;
+      EXPECT_TRUE(has(verdict, held ? Rule::kReduce : Rule::kPlacement, other));
+    } else {
+      EXPECT_TRUE(has(verdict, Rule::kPlacement, other)) << describe(program, verdict);
+    }
+  });
+}
+
+TEST(Verify, CatchesActionsThatNameAnotherStageMicroBatchOrPipe) {
+  for_each_action([&](const Program& program, std::size_t worker, std::size_t i) {
+    const Action action = program.rows[worker][i];
+    if (action.op >= Op::kReduceBegin) return;
+    const Schedule& source = program.source;
+    const auto broken = [&](auto change) {
+      Program copy = program;
+      change(copy.rows[worker][i]);
+      return verify(copy);
+    };
+    if (source.micros > 1) {
+      EXPECT_FALSE(broken([&](Action& a) { a.micro = (a.micro + 1) % source.micros; }).ok());
+    }
+    if (source.stages() > 1) {
+      const int stage = (action.stage + 1) % source.stages();
+      EXPECT_FALSE(broken([&](Action& a) { a.stage = static_cast<std::int16_t>(stage); }).ok());
+    }
+    if (source.pipes() > 1) {
+      const int pipe = (action.pipe + 1) % source.pipes();
+      const Verdict verdict = broken([&](Action& a) { a.pipe = static_cast<std::int16_t>(pipe); });
+      EXPECT_TRUE(has(verdict, Rule::kPlacement, worker));
+    }
+    EXPECT_TRUE(has(broken([&](Action& a) { a.micro = source.micros; }), Rule::kShape, worker));
+    EXPECT_TRUE(has(broken([&](Action& a) { a.stage = -1; }), Rule::kShape, worker));
+  });
+}
+
+// The rule that two neighbours in a row break when swapped, or nothing where they may be.
+std::optional<Rule> rule_for_swapped(const Program& program, const Action& a, const Action& b) {
+  const auto peer = [&](const Action& x) {
+    return program.source.placement.worker(x.pipe, peer_stage(x));
+  };
+  if (b.op == Op::kStep) return Rule::kReduce;
+  if (b.op == Op::kReduceWait) {
+    return a.op == Op::kReduceBegin && a.stage == b.stage ? std::optional(Rule::kReduce)
+                                                          : std::nullopt;
+  }
+  if (b.op == Op::kReduceBegin) {
+    return contributes(a.op) && a.stage == b.stage ? std::optional(Rule::kReduce) : std::nullopt;
+  }
+  if (a.op >= Op::kReduceBegin) return {};
+  if ((is_send(a.op) && is_send(b.op)) || (is_recv(a.op) && is_recv(b.op))) {
+    return peer(a) == peer(b) ? std::optional(Rule::kChannel) : std::nullopt;
+  }
+  if (a.stage != b.stage || a.micro != b.micro || a.pipe != b.pipe) return {};
+  if (is_recv(a.op) && is_compute(b.op)) return Rule::kDependency;
+  if (is_compute(a.op) && is_send(b.op)) return Rule::kLifetime;
+  if (is_compute(a.op) && is_compute(b.op)) return Rule::kOrder;
+  return {};
+}
+
+TEST(Verify, CatchesEverySwapThatMattersAndNoOther) {
+  int broken = 0, harmless = 0;
+  for_each_action([&](Program program, std::size_t worker, std::size_t i) {
+    Row& row = program.rows[worker];
+    if (i + 1 == row.size()) return;
+    const Action a = row[i], b = row[i + 1];
+    std::swap(row[i], row[i + 1]);
+    const Verdict verdict = verify(program);
+    if (const auto rule = rule_for_swapped(program, a, b)) {
+      EXPECT_TRUE(has(verdict, *rule, worker) || (*rule == Rule::kChannel && !verdict.ok()))
+          << to_string(a) << " " << to_string(b) << "\n"
+          << describe(program, verdict);
+      ++broken;
+    } else {
+      // Nothing on this worker forbids it; at most the others now wait in a circle.
+      for (const Violation& violation : verdict.violations) {
+        EXPECT_EQ(violation.rule, Rule::kProgress) << to_string(a) << " " << to_string(b) << "\n"
+                                                   << describe(program, verdict);
+      }
+      ++harmless;
+    }
+  });
+  EXPECT_GT(broken, 500);
+  EXPECT_GT(harmless, 100);
+}
+
+TEST(Verify, CatchesRowsThatWaitForEachOther) {
+  // Each worker wants the other's second message first: legal rows, no progress.
+  const Program program =
+      lower(parse("name: circle\nstages: 2\nworkers: 2\npipes: 2\nmicros: 2\n"
+                  "placement: 0,1;1,0\n"
+                  "1F1@1,0F0,0B0,1B1@1\n1F0,1B0,0F1@1,0B1@1\n",
+                  "circle"));
+  const Verdict verdict = verify(program);
+  ASSERT_EQ(verdict.violations.size(), 2U) << describe(program, verdict);
+  EXPECT_EQ(verdict.violations[0].rule, Rule::kProgress);
+  EXPECT_EQ(verdict.violations[1].rule, Rule::kProgress);
+}
+
+TEST(Verify, CatchesASplitBackwardOutOfOrder) {
+  const auto verdict_of = [](const char* row) {
+    return verify(lower(parse(cat("name: split\nstages: 1\nworkers: 1\npipes: 1\nmicros: 1\n"
+                                  "placement: 0\n",
+                                  row, "\n"),
+                              "split")));
+  };
+  EXPECT_TRUE(verdict_of("0F0,0I0,0W0").ok());
+  EXPECT_TRUE(verdict_of("0F0,0R0,0I0,0W0").ok());
+  EXPECT_TRUE(has(verdict_of("0F0,0W0,0I0"), Rule::kOrder, 0));
+  EXPECT_TRUE(has(verdict_of("0F0,0I0"), Rule::kMissing, 0));
+  EXPECT_TRUE(has(verdict_of("0F0,0W0"), Rule::kMissing, 0));
+  EXPECT_TRUE(has(verdict_of("0F0,0B0,0W0"), Rule::kDuplicate, 0));
+  EXPECT_TRUE(has(verdict_of("0F0,0B0,0R0"), Rule::kOrder, 0));
+}
+
+TEST(Verify, AllowsNeighbouringStagesOnOneWorkerWithoutMessages) {
+  const Program program =
+      lower(parse("name: fold\nstages: 4\nworkers: 2\npipes: 1\nmicros: 1\n"
+                  "placement: 0,1,1,0\n0F0,3F0,3B0,0B0\n1F0,2F0,2B0,1B0\n",
+                  "fold"));
+  const Verdict verdict = verify(program);
+  EXPECT_TRUE(verdict.ok()) << describe(program, verdict);
+  EXPECT_EQ(verdict.channels.size(), 2U);
+  EXPECT_EQ(verdict.channels[0].messages, 2);
+}
+
+// Both forwards of a worker before it receives anything: each of the opposite first sends needs a
+// place to wait in. Between pairs of send and receive alone there would be none.
+TEST(Verify, FindsHowManyMessagesAChannelMustHold) {
+  const Program program =
+      lower(parse("name: eager\nstages: 2\nworkers: 2\npipes: 2\nmicros: 4\n"
+                  "placement: 0,1;1,0\n"
+                  "0F0,0F1,1F2@1,1B2@1,1F3@1,1B3@1,0B0,0B1\n"
+                  "0F2@1,0F3@1,1F0,1B0,1F1,1B1,0B2@1,0B3@1\n",
+                  "eager"));
+  const Verdict verdict = verify(program);
+  ASSERT_TRUE(verdict.ok()) << describe(program, verdict);
+  int most = 0;
+  for (const Channel& channel : verdict.channels) most = std::max(most, channel.capacity);
+  EXPECT_EQ(most, 1);
+}
+
+TEST(Verify, CountsThePeakStashOfEachWorker) {
+  const Verdict verdict = verify(lower(generate("1f1b", {.stages = 4, .micros = 8, .pairs = {}})));
+  EXPECT_EQ(verdict.peak_stash, (std::vector<int>{4, 3, 2, 1}));
+}
+
+TEST(Explain, MarksThePlaceInTheRow) {
+  Program program = lower(generate("1f1b", {.stages = 2, .micros = 1, .pairs = {}}));
+  std::swap(program.rows[1][0], program.rows[1][1]);
+  const Verdict verdict = verify(program);
+  ASSERT_FALSE(verdict.ok());
+  EXPECT_EQ(explain(program, verdict.violations[0]),
+            "dependency: worker 1, position 0: 1F0 has no input: the activation of stage 0 is not "
+            "there\n"
+            "  P1  1F0 1RECV_F0 1B0 1SEND_B0 1REDUCE 1WAIT ...\n"
+            "      ^^^                                     \n");
+}
+
+}  // namespace
+}  // namespace chimera

@@ -1,0 +1,38 @@
+#include "chimera/simulate/costs.h"
+
+namespace chimera {
+
+Costs Costs::uniform(int stages, double forward_s, double backward_s) {
+  Costs costs;
+  costs.forward_s.assign(static_cast<std::size_t>(stages), forward_s);
+  costs.backward_s.assign(static_cast<std::size_t>(stages), backward_s);
+  return costs;
+}
+
+double Costs::compute(const Action& action) const {
+  const auto stage = static_cast<std::size_t>(action.stage);
+  switch (action.op) {
+    case Op::kForward:
+    case Op::kRecompute:
+      return action.span * forward_s[stage];
+    case Op::kBackward:
+      return action.span * backward_s[stage];
+    case Op::kBackwardInput:
+    case Op::kBackwardWeight:
+      return action.span * backward_s[stage] / 2;
+    default:
+      return 0;
+  }
+}
+
+double Costs::message_bytes(const Action& send) const {
+  if (boundary_bytes.empty()) return 0;
+  const int boundary = send.op == Op::kSendActivation ? send.stage : send.stage - 1;
+  return boundary_bytes[static_cast<std::size_t>(boundary)];
+}
+
+double Costs::reduce(int stage) const {
+  return reduce_s.empty() ? 0 : reduce_s[static_cast<std::size_t>(stage)];
+}
+
+}  // namespace chimera

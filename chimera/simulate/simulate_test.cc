@@ -1,0 +1,122 @@
+#include "chimera/simulate/simulate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "chimera/base/error.h"
+#include "chimera/generate/generate.h"
+#include "chimera/schedule/lower.h"
+
+namespace chimera {
+namespace {
+
+Timeline run(std::string_view name, Spec spec, double forward, double backward) {
+  return simulate(lower(generate(name, spec)), Costs::uniform(spec.stages, forward, backward));
+}
+
+double length(std::string_view name, int stages, int micros, double forward, double backward) {
+  return makespan(run(name, {.stages = stages, .micros = micros, .pairs = {}}, forward, backward));
+}
+
+// Paper, table 2: bubble ratio (D-1)/(N+D-1) whatever forward and backward cost.
+TEST(Simulate, GivesGPipeAnd1F1BTheirBubbleRatio) {
+  for (const char* name : {"gpipe", "1f1b"}) {
+    for (int d = 1; d <= 12; ++d) {
+      for (int n = 1; n <= 3 * d; ++n) {
+        const Timeline timeline = run(name, {.stages = d, .micros = n, .pairs = {}}, 1, 2);
+        EXPECT_DOUBLE_EQ(makespan(timeline), 3.0 * (n + d - 1)) << name << " " << d << " " << n;
+        EXPECT_NEAR(bubble_ratio(timeline), (d - 1.0) / (n + d - 1), 1e-12);
+      }
+    }
+  }
+}
+
+// Paper, section 3.4: C_f = D forwards and C_b = 2D - 2 backwards on the critical path.
+TEST(Simulate, GivesChimeraItsCriticalPath) {
+  for (int d = 2; d <= 32; d += 2) {
+    EXPECT_DOUBLE_EQ(length("chimera", d, d, 1, 2), d + 2.0 * (2 * d - 2)) << d;
+    EXPECT_DOUBLE_EQ(length("chimera", d, d, 1, 1), 3.0 * d - 2) << d;
+  }
+}
+
+// Figure 7 (b) and its continuation: intermediate bubbles cost (D-2) F for each further unit.
+TEST(Simulate, GivesDirectConcatenationItsLength) {
+  const auto lengths = [](int d) {
+    std::vector<double> result;
+    for (int k = 1; k <= 4; ++k) result.push_back(length("chimera", d, k * d, 1, 2));
+    return result;
+  };
+  EXPECT_EQ(lengths(4), (std::vector<double>{16, 30, 44, 58}));
+  EXPECT_EQ(lengths(8), (std::vector<double>{36, 66, 96, 126}));
+  for (int k = 1; k <= 4; ++k) EXPECT_DOUBLE_EQ(length("chimera", 6, 6 * k, 1, 1), 12.0 * k + 4);
+}
+
+TEST(Simulate, AddsLatencyAndTransferOnTheCriticalPath) {
+  const Program program = lower(generate("gpipe", {.stages = 2, .micros = 1, .pairs = {}}));
+  Costs costs = Costs::uniform(2, 1, 2);
+  costs.latency_s = 0.25;
+  costs.bandwidth = 8;
+  costs.boundary_bytes = {4};
+  EXPECT_DOUBLE_EQ(makespan(simulate(program, costs)), 1 + 0.75 + 1 + 2 + 0.75 + 2);
+}
+
+TEST(Simulate, SendsMessagesOfOneChannelOneAfterTheOther) {
+  const Program program = lower(generate("gpipe", {.stages = 2, .micros = 3, .pairs = {}}));
+  Costs costs = Costs::uniform(2, 1, 1);
+  costs.bandwidth = 1;
+  costs.boundary_bytes = {4};
+  // Forwards of stage 0 end at 1, 2, 3; messages arrive at 5, 9, 13; gradients leave from 15.
+  EXPECT_DOUBLE_EQ(makespan(simulate(program, costs)), 13 + 1 + 1 + 3 * 4 + 1);
+}
+
+TEST(Simulate, OverlapsReductionsThatBeginEarly) {
+  const Schedule schedule = generate("chimera", {.stages = 4, .micros = 4, .pairs = {}});
+  Costs costs = Costs::uniform(4, 1, 2);
+  costs.reduce_s.assign(4, 4);
+  const auto at = [&](ReducePolicy policy) {
+    return makespan(simulate(lower(schedule, policy), costs));
+  };
+  EXPECT_DOUBLE_EQ(at(ReducePolicy::kAtEnd), 16 + 4);
+  EXPECT_LE(at(ReducePolicy::kEagerOpt), at(ReducePolicy::kAtEnd));
+  EXPECT_LE(at(ReducePolicy::kEager), at(ReducePolicy::kAtEnd));
+}
+
+TEST(Simulate, CountsTheSpanOfAnAction) {
+  Costs costs = Costs::uniform(2, 3, 5);
+  EXPECT_DOUBLE_EQ(costs.compute({.op = Op::kForward, .span = 2}), 6);
+  EXPECT_DOUBLE_EQ(costs.compute({.op = Op::kBackwardInput}), 2.5);
+  EXPECT_DOUBLE_EQ(costs.compute({.op = Op::kSendActivation}), 0);
+}
+
+TEST(Simulate, RefusesCostsThatMakeNoSense) {
+  const Program program = lower(generate("1f1b", {.stages = 2, .micros = 2, .pairs = {}}));
+  EXPECT_THROW((void)simulate(program, Costs::uniform(3, 1, 2)), Error);
+  EXPECT_THROW((void)simulate(program, Costs::uniform(2, -1, 2)), Error);
+  EXPECT_THROW((void)simulate(program, Costs::uniform(2, std::nan(""), 2)), Error);
+  Costs costs = Costs::uniform(2, 1, 2);
+  costs.bandwidth = 0;
+  EXPECT_THROW((void)simulate(program, costs), Error);
+}
+
+TEST(Simulate, RefusesAProgramThatCannotEnd) {
+  Program program = lower(generate("1f1b", {.stages = 2, .micros = 2, .pairs = {}}));
+  std::swap(program.rows[1].front(), program.rows[1].back());
+  program.rows[0].erase(program.rows[0].begin() + 1);
+  EXPECT_THROW((void)simulate(program, Costs::uniform(2, 1, 2)), Error);
+}
+
+TEST(Timeline, KeepsComputationAndMovesItToTheOrigin) {
+  const Action forward{.op = Op::kForward}, backward{.op = Op::kBackward};
+  const Action recv{.op = Op::kRecvActivation};
+  const Timeline timeline{{{{recv, 0, 2}, {forward, 2, 3}, {backward, 4, 6}}, {{forward, 3, 4}}}};
+  const Timeline part = compute_part(timeline);
+  EXPECT_DOUBLE_EQ(makespan(part), 4);
+  EXPECT_EQ(part.rows[0].size(), 2U);
+  EXPECT_DOUBLE_EQ(busy(part, 0), 3);
+  EXPECT_DOUBLE_EQ(bubble_ratio(part), (8.0 - 4) / 8);
+  EXPECT_EQ(peak_stash(timeline, 0), 1);
+}
+
+}  // namespace
+}  // namespace chimera

@@ -1,0 +1,63 @@
+#include "chimera/simulate/timeline.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace chimera {
+
+double makespan(const Timeline& timeline) {
+  double end = 0;
+  for (const auto& row : timeline.rows) {
+    for (const Interval& interval : row) end = std::max(end, interval.end_s);
+  }
+  return end;
+}
+
+double busy(const Timeline& timeline, int worker) {
+  double sum = 0;
+  for (const Interval& interval : timeline.rows[static_cast<std::size_t>(worker)]) {
+    if (is_compute(interval.action.op)) sum += interval.end_s - interval.start_s;
+  }
+  return sum;
+}
+
+double bubble_ratio(const Timeline& timeline) {
+  const double whole = static_cast<double>(timeline.rows.size()) * makespan(timeline);
+  double computing = 0;
+  for (std::size_t worker = 0; worker < timeline.rows.size(); ++worker) {
+    computing += busy(timeline, static_cast<int>(worker));
+  }
+  return whole > 0 ? (whole - computing) / whole : 0;
+}
+
+int peak_stash(const Timeline& timeline, int worker) {
+  int stash = 0, peak = 0;
+  for (const Interval& interval : timeline.rows[static_cast<std::size_t>(worker)]) {
+    if (interval.action.op == Op::kForward) stash += interval.action.span;
+    if (ends_stash(interval.action.op)) stash -= interval.action.span;
+    peak = std::max(peak, stash);
+  }
+  return peak;
+}
+
+Timeline compute_part(const Timeline& timeline) {
+  double first = std::numeric_limits<double>::infinity();
+  Timeline part;
+  for (const auto& row : timeline.rows) {
+    auto& kept = part.rows.emplace_back();
+    for (const Interval& interval : row) {
+      if (!is_compute(interval.action.op)) continue;
+      kept.push_back(interval);
+      first = std::min(first, interval.start_s);
+    }
+  }
+  for (auto& row : part.rows) {
+    for (Interval& interval : row) {
+      interval.start_s -= first;
+      interval.end_s -= first;
+    }
+  }
+  return part;
+}
+
+}  // namespace chimera

@@ -1,0 +1,39 @@
+// A Timeline says when each worker did what: the simulator's prediction and the runtime's
+// measurement in one form, so that they can be shown side by side.
+//
+// Times are in seconds from the start of the step. A plain value. Functions below are pure.
+#pragma once
+
+#include <vector>
+
+#include "chimera/schedule/schedule.h"
+
+namespace chimera {
+
+struct Interval {
+  Action action;
+  double start_s = 0;
+  double end_s = 0;
+};
+
+struct Timeline {
+  std::vector<std::vector<Interval>> rows;  // one a worker, in the order of its row
+};
+
+// End of the last action of any worker.
+[[nodiscard]] double makespan(const Timeline& timeline);
+
+// Time that a worker computes (F, B, I, W, R): neither waiting nor communicating.
+[[nodiscard]] double busy(const Timeline& timeline, int worker);
+
+// Idle time / (workers * makespan).
+[[nodiscard]] double bubble_ratio(const Timeline& timeline);
+
+// Most micro-batches whose activations the worker holds at a time.
+[[nodiscard]] int peak_stash(const Timeline& timeline, int worker);
+
+// Compute actions alone, with the first start at 0: what a step is without communication,
+// reduction and optimizer. Bubble ratios are compared on this.
+[[nodiscard]] Timeline compute_part(const Timeline& timeline);
+
+}  // namespace chimera

@@ -1,0 +1,58 @@
+# What every target of ours shares: warnings, sanitizers, and the shape of a folder's library.
+
+find_program(CHIMERA_CCACHE ccache)
+mark_as_advanced(CHIMERA_CCACHE)
+if(CHIMERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # What ccache's manual asks for with precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CHIMERA_CCACHE})
+endif()
+
+add_library(chimera_options INTERFACE)
+target_include_directories(chimera_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(chimera_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion)
+if(CHIMERA_WERROR)
+  target_compile_options(chimera_options INTERFACE -Werror)
+endif()
+if(CHIMERA_SANITIZE)
+  target_compile_options(chimera_options INTERFACE -fsanitize=${CHIMERA_SANITIZE}
+                                                   -fno-omit-frame-pointer)
+  target_link_options(chimera_options INTERFACE -fsanitize=${CHIMERA_SANITIZE})
+endif()
+
+# chimera_library(<folder> DEPS <targets> [TEST_DEPS <targets>] [TORCH])
+# The library of chimera/<folder>/*.cc, and its unit tests from *_test.cc beside them.
+function(chimera_library folder)
+  cmake_parse_arguments(arg "TORCH" "" "DEPS;TEST_DEPS" ${ARGN})
+  set(dir ${PROJECT_SOURCE_DIR}/chimera/${folder})
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
+  file(GLOB tests CONFIGURE_DEPENDS ${dir}/*_test.cc)
+  if(tests)
+    list(REMOVE_ITEM sources ${tests})
+  endif()
+  if(sources)
+    add_library(${folder} STATIC ${sources})
+    target_link_libraries(${folder} PUBLIC chimera_options ${arg_DEPS})
+  else()
+    add_library(${folder} INTERFACE)
+    target_link_libraries(${folder} INTERFACE chimera_options ${arg_DEPS})
+  endif()
+  if(arg_TORCH)
+    chimera_use_torch(${folder})
+  endif()
+  if(tests)
+    chimera_test(${folder}_test SOURCES ${tests} DEPS ${folder} ${arg_TEST_DEPS})
+    if(arg_TORCH)
+      chimera_use_torch(${folder}_test)
+    endif()
+  endif()
+endfunction()
+
+# chimera_test(<name> SOURCES <files> DEPS <targets>): one GoogleTest program, run by ctest.
+function(chimera_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_DEPS} chimera_options GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 900)
+endfunction()
