@@ -18,34 +18,36 @@ if(NOT chimera_torch_prefix STREQUAL "${CHIMERA_TORCH_NOTED}")
   set(CHIMERA_TORCH_NOTED "${chimera_torch_prefix}" CACHE INTERNAL "Set-up's torch when configured")
 endif()
 
-# Where find_package would look; a torch built for CUDA can be found without being loaded by it.
 find_path(CHIMERA_TORCH_CONFIG TorchConfig.cmake NO_CACHE
           HINTS ${chimera_torch_prefix} PATH_SUFFIXES share/cmake/Torch Torch)
 if(NOT CHIMERA_TORCH_CONFIG)
   message(FATAL_ERROR "No libtorch found: run tools/setup.sh, or name one with "
                       "-DCMAKE_PREFIX_PATH=<folder>, or build without it (-DCHIMERA_TORCH=OFF)")
 endif()
-cmake_path(SET chimera_torch_root NORMALIZE ${CHIMERA_TORCH_CONFIG}/../../..)
-find_program(CHIMERA_NVCC nvcc HINTS ENV CUDA_HOME /usr/local/cuda PATH_SUFFIXES bin)
-mark_as_advanced(CHIMERA_NVCC)
+get_filename_component(chimera_torch_root ${CHIMERA_TORCH_CONFIG}/../../.. ABSOLUTE)
 
 add_library(chimera_torch INTERFACE)
-if(EXISTS ${chimera_torch_root}/lib/libtorch_cuda.so AND NOT CHIMERA_NVCC)
-  # Torch's own CMake package wants a CUDA toolkit, of which we use nothing: name its parts here.
-  set(torch_include ${chimera_torch_root}/include)
+if(EXISTS ${chimera_torch_root}/lib/libtorch_cuda.so)
+  # Torch's own CMake package wants the very CUDA toolkit it was built with, of which we use
+  # nothing: name its parts here.
+  set(torch_lib ${chimera_torch_root}/lib)
   target_include_directories(chimera_torch SYSTEM INTERFACE
-                             ${torch_include} ${torch_include}/torch/csrc/api/include)
+                             ${chimera_torch_root}/include
+                             ${chimera_torch_root}/include/torch/csrc/api/include)
+  target_link_options(chimera_torch INTERFACE -Wl,-rpath,${torch_lib}
+                      -Wl,--unresolved-symbols=ignore-in-shared-libs)  # CUDA's, found when loaded
   # Nothing refers to libtorch_cuda by name, and it must be loaded to register its kernels.
-  target_link_options(chimera_torch INTERFACE -Wl,-rpath,${chimera_torch_root}/lib)
   target_link_libraries(
     chimera_torch
-    INTERFACE -Wl,--no-as-needed ${chimera_torch_root}/lib/libtorch.so
-              ${chimera_torch_root}/lib/libtorch_cpu.so ${chimera_torch_root}/lib/libtorch_cuda.so
-              ${chimera_torch_root}/lib/libc10.so ${chimera_torch_root}/lib/libc10_cuda.so
+    INTERFACE -Wl,--no-as-needed ${torch_lib}/libtorch.so ${torch_lib}/libtorch_cpu.so
+              ${torch_lib}/libtorch_cuda.so ${torch_lib}/libc10.so ${torch_lib}/libc10_cuda.so
               -Wl,--as-needed)
-  message(STATUS "Torch: ${chimera_torch_root} (built for CUDA; no CUDA toolkit here)")
+  message(STATUS "Torch: ${chimera_torch_root} (built for CUDA)")
 else()
+  set(chimera_log_level ${CMAKE_MESSAGE_LOG_LEVEL})
+  set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # it warns of parts, such as kineto, that its wheels lack
   find_package(Torch 2.4 REQUIRED CONFIG PATHS ${CHIMERA_TORCH_CONFIG} NO_DEFAULT_PATH)
+  set(CMAKE_MESSAGE_LOG_LEVEL ${chimera_log_level})
   if(TORCH_CXX_FLAGS MATCHES "CXX11_ABI=0")
     message(FATAL_ERROR "The torch in ${chimera_torch_root} is built with the old C++ ABI, which "
                         "cannot be linked with Debian's libraries; use another (tools/setup.sh)")

@@ -19,7 +19,7 @@ Which torch (2.4 or newer) is used, the first of:
      torch folder of a Python installation), a folder of wheels, or the URL of a package index
   2. one in the environment variable CMAKE_PREFIX_PATH
   3. one in .venv
-  4. one that python3 can import (then .venv sees the packages of that python3)
+  4. one that python3 can import (then .venv sees the packages beside it)
   5. torch 2.13.0, installed into .venv from pip's default index
 Its folder is written to .venv/torch-prefix, where cmake/torch.cmake reads it, and stays chosen
 until CHIMERA_TORCH_FROM names another or .venv is removed.
@@ -34,7 +34,7 @@ text=data/bible.txt
 core_packages=(g++ make cmake ninja-build ccache libgtest-dev libgmock-dev libcli11-dev
                libtomlplusplus-dev nlohmann-json3-dev)
 lint_packages=(clang-format clang-tidy)
-text_packages=(bible-kjv)
+all_packages=(bible-kjv)
 
 say() { echo "setup: $*"; }
 die() {
@@ -78,7 +78,6 @@ install_packages() {
   log=$(mktemp)
   if ! { as_root apt-get update && as_root apt-get -o DPkg::Lock::Timeout=120 install --yes \
            --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
-    grep -E '^(E|W|Err|sudo):' "$log" | head -5 >&2 || true
     die "apt-get could not install ${missing[*]}; is there a network? (its output: $log)"
   fi
   rm -f "$log"
@@ -118,9 +117,16 @@ use_torch() {
 }
 
 make_venv() {
-  if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then install_packages python3-venv; fi
   say "making .venv"
-  python3 -m venv "$@" .venv || die "'python3 -m venv .venv' failed with $(command -v python3)"
+  python3 -m venv .venv || die "'python3 -m venv .venv' failed with $(command -v python3)"
+}
+
+# A .venv that also sees the packages that lie beside the torch in a folder.
+make_venv_beside() {
+  make_venv
+  .venv/bin/python -c 'import pathlib, sys, sysconfig
+pathlib.Path(sysconfig.get_path("purelib"), "torch.pth").write_text(sys.argv[1] + "\n")' \
+    "$(dirname "$1")"
 }
 
 pip_install() {
@@ -194,7 +200,7 @@ setup_torch() {
     [[ -n $folder ]] || continue
     reason=$(why_unusable "$folder")
     if [[ -z $reason ]]; then
-      [[ $python != python3 ]] || make_venv --system-site-packages
+      [[ $python != python3 ]] || make_venv_beside "$folder"
       install_numpy
       use_torch "$folder"
       return
@@ -235,8 +241,10 @@ case $what in
   core) install_packages "${core_packages[@]}" ;;
   lint) install_packages "${core_packages[@]}" "${lint_packages[@]}" ;;
   all)
-    install_packages "${core_packages[@]}" "${text_packages[@]}"
     command -v python3 >/dev/null || die "python3 is missing; run 'apt-get install python3'"
+    # Debian's python3 makes no virtual environments without a package more.
+    [[ -f $marker ]] || python3 -c 'import ensurepip' 2>/dev/null || all_packages+=(python3-venv)
+    install_packages "${core_packages[@]}" "${all_packages[@]}"
     setup_torch
     setup_text
     ;;

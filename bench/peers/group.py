@@ -1,13 +1,14 @@
 """One process for each pipeline stage, for the comparisons with torch.distributed.pipelining.
 
-`run` forks the processes, joins them in a gloo group over the loopback device, and returns what rank
-0's function returned. Everything has a limit: a process that fails, or that is not done in time,
-ends them all, and none outlives its parent.
+`run` forks the processes, joins them in a gloo group over the loopback device, and returns what
+rank 0's function returned. Everything has a limit: a process that fails, or that is not done in
+time, ends them all, and none outlives its parent.
 """
 
 import ctypes
 import datetime
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import sys
@@ -93,7 +94,8 @@ def _child(rank, size, function, arguments, timeout_s, port, pipe):
 def _store(rank, size, port, limit):
     """Rank 0 serves the store at a port that the system picks, and tells the others."""
     if rank > 0:
-        return dist.TCPStore("127.0.0.1", port.get(timeout=limit.total_seconds()), size, False, limit)
+        number = port.get(timeout=limit.total_seconds())
+        return dist.TCPStore("127.0.0.1", number, size, False, limit)
     store = dist.TCPStore("127.0.0.1", 0, size, True, limit, wait_for_workers=False)
     for _ in range(size - 1):
         port.put(store.port)

@@ -3,9 +3,9 @@
 
 Stages wait a set time instead of computing, so that many of them run on few cores, and hand on a
 tensor of a set size. Prints one JSON object a line for each configuration: the median of the
-measured step, the makespan of the schedule with free communication, (N + D - 1)(F + B) for both GPipe
-and 1F1B, and their ratio. Steps of all configurations are taken in turns, so that a disturbance of
-the machine hits all of them.
+measured step, the makespan of the schedule with free communication, (N + D - 1)(F + B) for both
+GPipe and 1F1B, and their ratio. Steps of all configurations are taken in turns, so that a
+disturbance of the machine hits all of them.
 
     python3 bench/peers/pipelining_overhead.py --stages 4 --micros 4,8 --bytes 4096,4194304
 """

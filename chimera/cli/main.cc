@@ -77,9 +77,8 @@ const CLI::App& chosen(const CLI::App& app) {
 }
 
 // Names the first word that the mode does not know, and the option nearest to it.
-std::string unexpected_word(const CLI::App& mode, const CLI::ParseError& error) {
+std::string unexpected_word(const CLI::App& mode) {
   const std::vector<std::string> extras = mode.remaining(true);
-  if (extras.empty()) return error.what();
   std::vector<std::string> names;
   for (const CLI::Option* option : mode.get_options()) {
     if (option->nonpositional()) names.push_back(option->get_name());
@@ -95,7 +94,7 @@ std::string what_failed(const CLI::App& mode, const CLI::ParseError& error) {
   constexpr std::string_view kConvert = "Could not convert: ";  // and then "--micros = x"
   std::string what = error.what();
   std::replace(what.begin(), what.end(), '\n', ' ');
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unexpected_word(mode, error);
+  if (!mode.remaining(true).empty()) return unexpected_word(mode);
   if (what.rfind(kConvert, 0) != 0) return what;
   return cat("'", what.substr(kConvert.size()), "' is not a number that this option takes");
 }

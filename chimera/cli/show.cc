@@ -1,9 +1,7 @@
 // chimera show: a schedule drawn, or printed in the exchange form.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 

@@ -20,7 +20,7 @@ namespace chimera {
 
 // Consecutive samples; row s of `tokens` and `targets` is [s * sequence, (s + 1) * sequence), and
 // a target is the token that follows.
-struct Batch {
+struct TokenBatch {
   int samples = 0;
   int sequence = 0;
   std::vector<Token> tokens;

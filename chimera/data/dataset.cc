@@ -46,9 +46,9 @@ std::int64_t TextDataset::window(std::int64_t sample) const {
   return static_cast<std::int64_t>(order(static_cast<std::uint64_t>(sample % windows_)));
 }
 
-Batch TextDataset::read(std::int64_t first, int count) const {
+TokenBatch TextDataset::read(std::int64_t first, int count) const {
   CHECK(first >= 0 && count >= 0);
-  Batch batch = {count, sequence_, {}, {}};
+  TokenBatch batch = {count, sequence_, {}, {}};
   const std::size_t length = static_cast<std::size_t>(sequence_);
   batch.tokens.reserve(length * static_cast<std::size_t>(count));
   batch.targets.reserve(length * static_cast<std::size_t>(count));

@@ -21,7 +21,7 @@ class Dataset {
   [[nodiscard]] virtual int sequence() const = 0;
 
   // Samples [first, first + count); first and count are not negative.
-  [[nodiscard]] virtual Batch read(std::int64_t first, int count) const = 0;
+  [[nodiscard]] virtual TokenBatch read(std::int64_t first, int count) const = 0;
 };
 
 struct SamplingOptions {
@@ -42,7 +42,7 @@ class TextDataset final : public Dataset {
 
   [[nodiscard]] std::int64_t vocabulary() const override { return tokens_.vocabulary(); }
   [[nodiscard]] int sequence() const override { return sequence_; }
-  [[nodiscard]] Batch read(std::int64_t first, int count) const override;
+  [[nodiscard]] TokenBatch read(std::int64_t first, int count) const override;
 
   // Windows of the text: the samples of one epoch.
   [[nodiscard]] std::int64_t windows() const { return windows_; }

@@ -34,7 +34,7 @@ std::string message(std::int64_t count, const SamplingOptions& options) {
 
 TEST(TextDataset, ATargetIsTheTokenThatFollows) {
   const TextDataset dataset = counting_dataset(9, 4, 3, 0);
-  const Batch batch = dataset.read(0, 9);
+  const TokenBatch batch = dataset.read(0, 9);
   EXPECT_EQ(batch.samples, 9);
   EXPECT_EQ(batch.sequence, 4);
   ASSERT_EQ(batch.tokens.size(), 36U);
@@ -62,7 +62,7 @@ TEST(TextDataset, StepsGoOnThroughTheEndOfAnEpoch) {  // 7 samples, batches of 3
   const TextDataset dataset = counting_dataset(7, 2, 3, 5);
   std::vector<int> seen(7);
   for (std::int64_t step = 0; step < 7; ++step) {
-    const Batch batch = dataset.read(step * 3, 3);
+    const TokenBatch batch = dataset.read(step * 3, 3);
     ASSERT_EQ(batch.tokens.size(), 6U);
     for (std::size_t s = 0; s < 3; ++s) ++seen[static_cast<std::size_t>(batch.tokens[2 * s] / 2)];
   }
@@ -71,13 +71,13 @@ TEST(TextDataset, StepsGoOnThroughTheEndOfAnEpoch) {  // 7 samples, batches of 3
 
 TEST(TextDataset, AnyCutOfAStepReadsTheSameSamples) {
   const TextDataset dataset = counting_dataset(30, 5, 12, 3);
-  const Batch whole = dataset.read(24, 12);
+  const TokenBatch whole = dataset.read(24, 12);
   for (const int width : {1, 2, 3, 5}) {
     for (const int micro_batch : {1, 2, 3, 5, 12}) {
-      Batch parts;
+      TokenBatch parts;
       for (const std::vector<MicroBatch>& group : cut(12, width, micro_batch).groups) {
         for (const MicroBatch& micro : group) {
-          const Batch part = dataset.read(24 + micro.first, micro.count);
+          const TokenBatch part = dataset.read(24 + micro.first, micro.count);
           parts.tokens.insert(parts.tokens.end(), part.tokens.begin(), part.tokens.end());
           parts.targets.insert(parts.targets.end(), part.targets.begin(), part.targets.end());
         }
@@ -89,13 +89,13 @@ TEST(TextDataset, AnyCutOfAStepReadsTheSameSamples) {
 }
 
 TEST(TextDataset, TheOrderDependsOnTheSeedAndNotOnTheBatch) {
-  const Batch batch = counting_dataset(100, 4, 8, 1).read(0, 100);
+  const TokenBatch batch = counting_dataset(100, 4, 8, 1).read(0, 100);
   EXPECT_EQ(counting_dataset(100, 4, 25, 1).read(0, 100).tokens, batch.tokens);
   EXPECT_NE(counting_dataset(100, 4, 8, 2).read(0, 100).tokens, batch.tokens);
 }
 
 TEST(TextDataset, AnEmptyMicroBatchHasNoTokens) {
-  const Batch batch = counting_dataset(4, 4, 1, 1).read(2, 0);
+  const TokenBatch batch = counting_dataset(4, 4, 1, 1).read(2, 0);
   EXPECT_EQ(batch.samples, 0);
   EXPECT_TRUE(batch.tokens.empty());
 }

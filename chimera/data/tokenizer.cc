@@ -12,7 +12,7 @@ namespace {
 // One token a byte: any text in any encoding, and nothing to train or download.
 class ByteTokenizer final : public Tokenizer {
  public:
-  [[nodiscard]] std::string_view name() const override { return "bytes"; }
+  [[nodiscard]] std::string_view name() const override { return "byte"; }
   [[nodiscard]] std::int64_t vocabulary() const override { return 256; }
 
   void encode(std::string_view text, const TokenSink& sink) const override {
@@ -49,7 +49,7 @@ struct Entry {
 };
 
 constexpr std::array<Entry, 1> kTokenizers = {
-    {{"bytes", []() -> std::unique_ptr<Tokenizer> { return std::make_unique<ByteTokenizer>(); }}}};
+    {{"byte", []() -> std::unique_ptr<Tokenizer> { return std::make_unique<ByteTokenizer>(); }}}};
 
 }  // namespace
 

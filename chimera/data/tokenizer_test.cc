@@ -8,7 +8,7 @@ namespace chimera {
 namespace {
 
 TEST(Tokenizer, BytesEncodesEveryByteAsItsValueAndBack) {
-  const auto bytes = make_tokenizer("bytes");
+  const auto bytes = make_tokenizer("byte");
   std::string text;
   for (int repeat = 0; repeat < 600; ++repeat) {  // more than one piece
     for (int value = 0; value < 256; ++value) text.push_back(static_cast<char>(value));
@@ -23,13 +23,13 @@ TEST(Tokenizer, BytesEncodesEveryByteAsItsValueAndBack) {
 }
 
 TEST(Tokenizer, AnEmptyTextHasNoTokens) {
-  const auto bytes = make_tokenizer("bytes");
+  const auto bytes = make_tokenizer("byte");
   EXPECT_TRUE(encode(*bytes, "").empty());
   EXPECT_EQ(bytes->decode({}), "");
 }
 
 TEST(Tokenizer, DecodeRefusesATokenOutsideTheVocabulary) {
-  const auto bytes = make_tokenizer("bytes");
+  const auto bytes = make_tokenizer("byte");
   for (const Token token : {Token{-1}, Token{256}}) {
     EXPECT_THROW((void)bytes->decode(std::vector<Token>{65, token}), Error);
   }

@@ -1,16 +1,19 @@
 // Chimera (Li and Hoefler, SC 2021): 2f pipes over the same D workers, f of them ascending ("down")
 // and f descending ("up"), merged so that each fills the others' bubbles.
 //
-//   P0  F0 .  F1 f2 b2 f3 b3 B0 .  B1      D = 4, N = 4, f = 1, equal slots; up pipe in small
-//   letters P1  .  F0 f2 F1 f3 b2 B0 b3 B1 . P2  .  f2 F0 f3 F1 B0 b2 B1 b3 . P3  f2 .  f3 F0 B0 F1
-//   B1 b2 .  b3
+//   P0  F0 .  F1 f2 b2 f3 b3 B0 .  B1      D = 4, N = 4, f = 1, equal slots; the up pipe in small
+//   P1  .  F0 f2 F1 f3 b2 B0 b3 B1 .       letters
+//   P2  .  f2 F0 f3 F1 B0 b2 B1 b3 .
+//   P3  f2 .  f3 F0 B0 F1 B1 b2 .  b3
 //
-// The rule (section 3.1). A base unit is D micro-batches, M = D/(2f) in each pipe.
-// Each pipe runs 1F1B from slot 0: micro-batch j of the pipe has
+// The rule (section 3.1). A base unit is D micro-batches, M = D/(2f) in each pipe. Each pipe runs
+// 1F1B from slot 0: micro-batch j of the pipe has
+//
 //     F(j, s) in slot s + 2j,        B(j, s) in slot 2D - 1 - s + 2j.
-// No two pipes ask for the same slot of a worker: opposite directions meet in slots of other
-// parity, pipes of one direction are D/f workers apart and use windows of 2M slots that do not
-// overlap. The order of a worker's row is the order of its slots; real durations come later.
+//
+// No two pipes ask for the same slot of a worker: opposite directions meet in slots of other parity,
+// pipes of one direction are D/f workers apart and use windows of 2M slots that do not overlap.
+// The order of a worker's row is the order of its slots; real durations come later.
 //
 // N > D (section 3.5, direct concatenation): a worker does 2D actions a unit, and its slots modulo
 // 2D are all different, so unit k starts at slot 2Dk and the first forwards of a unit fall exactly
@@ -19,8 +22,8 @@
 // N < D); its slots are some of a full unit's, so they do not collide either.
 //
 // Cost: 2N + D/f - 2 slots for N = kD; stash [D - D/(2f) + 1, D] for N = D.
-// Tests: generate_test.cc compares with the drawn schedules of Figures 6-8, the closed form for
-// f = 1, and the formulas for all D <= 32.
+// Tests: generate_test.cc compares with the drawn schedules of Figures 3 and 6-8, the closed form
+// for f = 1, and the formulas for all D <= 32; tests/golden.
 #include <algorithm>
 #include <vector>
 

@@ -181,7 +181,8 @@ SafetensorsFile::Entry parse_entry(const Json& json, const std::string& name, co
     }
     return json[key];
   };
-  SafetensorsFile::Entry entry{.dtype = parse_dtype(field("dtype"), name, path)};
+  SafetensorsFile::Entry entry;
+  entry.dtype = parse_dtype(field("dtype"), name, path);
   const Json shape = field("shape");
   const Json offsets = field("data_offsets");
   if (!all_counts(shape) || !all_counts(offsets) || offsets.size() != 2 ||

@@ -29,10 +29,12 @@ DType from_torch(at::ScalarType type) {
 Message to_message(const at::Tensor& tensor) {
   // Detached: the message must not hold the graph that computed it.
   auto owner = std::make_shared<at::Tensor>(tensor.detach().contiguous());
-  return {.dtype = from_torch(owner->scalar_type()),
-          .shape = owner->sizes().vec(),
-          .data = static_cast<std::byte*>(owner->data_ptr()),
-          .owner = owner};
+  Message message;
+  message.dtype = from_torch(owner->scalar_type());
+  message.shape = owner->sizes().vec();
+  message.data = static_cast<std::byte*>(owner->data_ptr());
+  message.owner = std::move(owner);
+  return message;
 }
 
 at::Tensor to_tensor(Message message, at::Device device) {

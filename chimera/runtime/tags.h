@@ -23,6 +23,9 @@ namespace chimera {
 
 // The sums at the end of a step: loss, gradient norm, votes to stop.
 inline constexpr Tag kStepTag = Tag{1} << 61;
+// What ranks tell rank 0 after a step: when they did what, and their weights.
+inline constexpr Tag kTimesTag = kStepTag + 1;
+inline constexpr Tag kWeightsTag = kStepTag + 2;
 
 // In words, for messages.
 [[nodiscard]] std::string describe_tag(Tag tag);

@@ -38,10 +38,10 @@ Worker::Worker(const Program& program, Seat seat, Stages stages, Transport& tran
   prepare_reductions();
 }
 
-std::vector<Interval> Worker::run_row() {
+std::vector<Interval> Worker::run_row(const Row& row) {
   std::vector<Interval> intervals;
-  intervals.reserve(row_.size());
-  for (const Action& action : row_) {
+  intervals.reserve(row.size());
+  for (const Action& action : row) {
     const double start = now_s();
     try {
       run({&action, 1}, *this);
@@ -171,13 +171,14 @@ int Worker::last_begun(const std::vector<int>& stages) const {
 void Worker::prepare_reductions() {
   std::set<const std::byte*> seen;  // a shared buffer is named by several stages
   for (const auto& [id, stage] : stages_) {
-    int index = 0;
+    std::map<std::vector<int>, int> parts;  // so far, by the stages that share them
     for (const Gradient& gradient : stage->gradients()) {
+      const int part = parts[gradient.stages]++;
       if (gradient.buffer.elements == 0 || !seen.insert(gradient.buffer.data).second) continue;
-      const Tag tag = reduce_tag(gradient.stages.front(), gradient.stages.back(), index++);
-      Reduced part{gradient.buffer, members(gradient.stages), tag, nullptr};
-      if (part.members.size() > 1) {
-        reductions_[last_begun(gradient.stages)].push_back(std::move(part));
+      const Tag tag = reduce_tag(gradient.stages.front(), gradient.stages.back(), part);
+      Reduced reduced{gradient.buffer, members(gradient.stages), tag, nullptr};
+      if (reduced.members.size() > 1) {
+        reductions_[last_begun(gradient.stages)].push_back(std::move(reduced));
       }
     }
   }

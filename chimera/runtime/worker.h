@@ -48,7 +48,10 @@ class Worker final : private Executor {
 
   // Runs the row once and returns when each action was done, in seconds of the steady clock.
   // Throws Error; then the worker is of no further use.
-  std::vector<Interval> run_row();
+  std::vector<Interval> run_row() { return run_row(row_); }
+
+  // Runs some other row on the same stages: part of the worker's own, as evaluation does.
+  std::vector<Interval> run_row(const Row& row);
 
   // Most micro-batches stashed at a time since construction.
   [[nodiscard]] int peak_stash() const { return peak_stash_; }

@@ -62,6 +62,7 @@ class LinearStage final : public Stage {
       if (stages_ > 1) both.push_back(stages_ - 1);
       parts.push_back({buffer(shared_), both});
     }
+    if (stage_ > 0) std::reverse(parts.begin(), parts.end());  // no order is promised
     return parts;
   }
 

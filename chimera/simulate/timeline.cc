@@ -1,6 +1,7 @@
 #include "chimera/simulate/timeline.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace chimera {
@@ -40,24 +41,28 @@ int peak_stash(const Timeline& timeline, int worker) {
   return peak;
 }
 
-Timeline compute_part(const Timeline& timeline) {
+Timeline from_origin(Timeline timeline) {
   double first = std::numeric_limits<double>::infinity();
-  Timeline part;
   for (const auto& row : timeline.rows) {
-    auto& kept = part.rows.emplace_back();
-    for (const Interval& interval : row) {
-      if (!is_compute(interval.action.op)) continue;
-      kept.push_back(interval);
-      first = std::min(first, interval.start_s);
-    }
+    for (const Interval& interval : row) first = std::min(first, interval.start_s);
   }
-  for (auto& row : part.rows) {
+  for (auto& row : timeline.rows) {
     for (Interval& interval : row) {
       interval.start_s -= first;
       interval.end_s -= first;
     }
   }
-  return part;
+  return timeline;
+}
+
+Timeline compute_part(const Timeline& timeline) {
+  Timeline part;
+  for (const auto& row : timeline.rows) {
+    auto& kept = part.rows.emplace_back();
+    std::copy_if(row.begin(), row.end(), std::back_inserter(kept),
+                 [](const Interval& interval) { return is_compute(interval.action.op); });
+  }
+  return from_origin(std::move(part));
 }
 
 }  // namespace chimera

@@ -32,6 +32,9 @@ struct Timeline {
 // Most micro-batches whose activations the worker holds at a time.
 [[nodiscard]] int peak_stash(const Timeline& timeline, int worker);
 
+// Moved so that the first start of any worker is at 0.
+[[nodiscard]] Timeline from_origin(Timeline timeline);
+
 // Compute actions alone, with the first start at 0: what a step is without communication,
 // reduction and optimizer. Bubble ratios are compared on this.
 [[nodiscard]] Timeline compute_part(const Timeline& timeline);

@@ -1,0 +1,272 @@
+// chimera train: the training job, readable from top to bottom.
+#include <ATen/Parallel.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chimera/base/error.h"
+#include "chimera/base/text.h"
+#include "chimera/cli/mode.h"
+#include "chimera/cli/schedule_options.h"
+#include "chimera/cli/terminal.h"
+#include "chimera/cli/train_progress.h"
+#include "chimera/data/dataset.h"
+#include "chimera/runtime/launch.h"
+#include "chimera/runtime/tags.h"
+#include "chimera/simulate/render.h"
+#include "chimera/train/config.h"
+#include "chimera/train/measure.h"
+#include "chimera/train/plan.h"
+#include "chimera/train/sample.h"
+#include "chimera/train/trainer.h"
+
+namespace chimera {
+namespace {
+
+struct TrainOptions {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string log, save;
+};
+
+// ---- Ctrl-C: the first ends the run after the step, a second at once.
+
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void handle_interrupt(int) { interrupted = true; }
+
+void catch_interrupt() {
+  struct sigaction action = {};
+  action.sa_handler = handle_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+// ---- the log: one JSON object a step
+
+class StepLog {
+ public:
+  explicit StepLog(const std::string& path) : path_(path) {
+    if (path.empty()) return;
+    file_.open(path, std::ios::binary | std::ios::trunc);
+    check();
+  }
+
+  void write(const StepLine& line) {
+    if (path_.empty()) return;
+    const nlohmann::ordered_json object = {{"step", line.step},
+                                           {"loss", line.loss},
+                                           {"gradient_norm", line.gradient_norm},
+                                           {"learning_rate", line.learning_rate},
+                                           {"tokens_per_s", line.tokens_per_s},
+                                           {"bubble_ratio", line.bubble_ratio},
+                                           {"predicted_bubble_ratio", line.predicted_bubble_ratio},
+                                           {"seconds", line.seconds}};
+    file_ << object.dump() << std::endl;
+    check();
+  }
+
+ private:
+  void check() const {
+    if (file_) return;
+    throw Error(ErrorCode::kIo, cat("cannot write the log '", path_,
+                                    "'; is its folder there and writable, and the disk not full?"));
+  }
+
+  std::string path_;
+  std::ofstream file_;
+};
+
+// ---- what the run says before and after
+
+std::string list(const std::vector<int>& numbers) { return join(numbers, ","); }
+
+void introduce(const TrainPlan& plan, std::int64_t windows) {
+  const Config& config = plan.config;
+  const ModelSpec& model = config.model;
+  std::cout << "model     " << model.kind << ", " << model.layers << " layers, hidden "
+            << model.hidden << ", " << model.heads << " heads, sequence " << model.sequence << ", "
+            << parameter_count(model) << " parameters, " << info(model.dtype).name << "\n"
+            << "data      " << config.data.text << ", " << windows << " sequences\n"
+            << "pipeline  " << summary(plan.program.source) << "; split " << list(plan.split)
+            << "; " << config.pipeline.width << " group(s); batch " << config.train.batch
+            << " in micro-batches of " << config.pipeline.micro_batch << "\n"
+            << std::endl;
+}
+
+struct Outcome {
+  std::vector<StepLine> lines;
+  Timeline last_timeline;
+  std::vector<int> peak_stash;  // by rank
+  NamedTensors weights;
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+template <class Field>
+double median_of(const std::vector<StepLine>& lines, Field field) {
+  std::vector<double> values;
+  for (const StepLine& line : lines) values.push_back(line.*field);
+  return median(std::move(values));
+}
+
+void draw(const char* title, const Timeline& timeline, const TrainPlan& plan) {
+  std::cout << "\n"
+            << title << "\n"
+            << draw_text(timeline, plan.program.source.placement,
+                         {.colour = wants_colour(), .columns = terminal_columns()});
+}
+
+// The rows of one group.
+Timeline first_group(const Timeline& timeline, int workers) {
+  return {{timeline.rows.begin(), timeline.rows.begin() + workers}};
+}
+
+void summarise(const TrainPlan& plan, const Outcome& outcome) {
+  const std::vector<StepLine>& lines = outcome.lines;
+  double seconds = 0;
+  for (const StepLine& line : lines) seconds += line.seconds;
+  const double milliseconds = 1000 * makespan(compute_part(outcome.last_timeline));
+  std::cout << std::fixed << std::setprecision(4) << "\n"
+            << "loss " << lines.front().loss << " at step 1, " << lines.back().loss << " at step "
+            << lines.back().step << ", in " << std::setprecision(1) << seconds << " s; median "
+            << std::setprecision(0) << median_of(lines, &StepLine::tokens_per_s)
+            << " tokens/s\nbubble ratio, median over steps: measured " << std::setprecision(3)
+            << median_of(lines, &StepLine::bubble_ratio) << ", predicted "
+            << median_of(lines, &StepLine::predicted_bubble_ratio)
+            << "\nmicro-batches stashed at most, by worker: " << list(outcome.peak_stash)
+            << " (bound " << list(plan.verdict.peak_stash) << ")\n";
+  const Timeline measured = first_group(outcome.last_timeline, plan.workers());
+  std::cout << std::setprecision(1);
+  draw(cat("last step as measured, ", static_cast<int>(milliseconds), " ms").c_str(),
+       compute_part(measured), plan);
+  draw("the same as predicted from its mean durations", predicted(plan.program, measured), plan);
+}
+
+// ---- the run
+
+class Run {
+ public:
+  Run(const TrainPlan& plan, const Dataset& dataset, StepLog& log)
+      : plan_(plan),
+        dataset_(dataset),
+        log_(log),
+        progress_(plan.config.train.steps, is_terminal(), terminal_columns()) {
+    outcome_.peak_stash.resize(static_cast<std::size_t>(plan.ranks()));
+  }
+
+  Outcome train() {
+    const CheckedOptions options{.limit_s = plan_.config.pipeline.limit_s,
+                                 .describe = describe_tag};
+    try {
+      launch_local(plan_.ranks(), options, [this](Transport& transport) { run_rank(transport); });
+    } catch (...) {
+      progress_.finish();
+      throw;
+    }
+    progress_.finish();
+    return std::move(outcome_);
+  }
+
+ private:
+  void run_rank(Transport& transport) {
+    at::set_num_threads(plan_.config.pipeline.threads);
+    Trainer trainer(plan_, dataset_, transport);
+    StepReport report;
+    do {
+      const auto start = std::chrono::steady_clock::now();
+      report = trainer.step(interrupted);
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+      if (transport.rank() == 0) record(report, seconds.count());
+    } while (!report.stop && report.step + 1 < plan_.config.train.steps);
+    outcome_.peak_stash[static_cast<std::size_t>(transport.rank())] = trainer.peak_stash();
+    NamedTensors weights = trainer.gather_weights();
+    if (transport.rank() == 0) outcome_.weights = std::move(weights);
+  }
+
+  void record(StepReport& report, double seconds) {
+    const TrainConfig& config = plan_.config.train;
+    const double tokens = static_cast<double>(config.batch) * plan_.config.model.sequence;
+    const StepLine line{
+        .step = report.step + 1,
+        .loss = report.loss,
+        .gradient_norm = report.gradient_norm,
+        .learning_rate = report.learning_rate,
+        .tokens_per_s = tokens / seconds,
+        .bubble_ratio = bubble_ratio(compute_part(report.timeline)),
+        .predicted_bubble_ratio = bubble_ratio(predicted(plan_.program, report.timeline)),
+        .seconds = seconds};
+    outcome_.lines.push_back(line);
+    outcome_.last_timeline = std::move(report.timeline);
+    log_.write(line);
+    progress_.show(line);
+  }
+
+  const TrainPlan& plan_;
+  const Dataset& dataset_;
+  StepLog& log_;
+  TrainProgress progress_;
+  Outcome outcome_;  // each rank writes its own element; the rest is rank 0's
+};
+
+int train(const TrainOptions& options) {
+  const Config config = load_config(options.config, options.overrides);
+  if (config.data.text.empty()) {
+    throw Error(ErrorCode::kUsage, "data.text is empty; expected the path of a text file");
+  }
+  const auto tokenizer = make_tokenizer(config.data.tokenizer);
+  TokenFile tokens = open_text(config.data.text, *tokenizer);
+  const TrainPlan plan = make_plan(config, tokens.vocabulary());
+  const TextDataset dataset(
+      std::move(tokens),
+      {.sequence = config.model.sequence, .batch = config.train.batch, .seed = config.train.seed});
+  if (!options.save.empty()) prepare_folder(options.save);
+  StepLog log(options.log);
+  introduce(plan, dataset.windows());
+  catch_interrupt();
+  const Outcome outcome = Run(plan, dataset, log).train();
+  if (outcome.lines.back().step < config.train.steps) {
+    std::cout << "stopped after step " << outcome.lines.back().step << " as asked\n";
+  }
+  summarise(plan, outcome);
+  if (!options.save.empty()) {
+    save_model(options.save, plan.config, outcome.weights);
+    std::cout << "\nsaved to " << options.save << "\n";
+  }
+  return kOk;
+}
+
+}  // namespace
+
+RunMode add_train(CLI::App& app) {
+  const auto options = std::make_shared<TrainOptions>();
+  app.add_option("CONFIG", options->config, "Configuration file (TOML)")->required();
+  app.add_option("--set", options->overrides,
+                 "section.key=value, over the file's; may be given several times")
+      ->allow_extra_args(false);
+  app.add_option("--log", options->log, "Write one JSON object a step to this file");
+  app.add_option("--save", options->save, "Write the weights and configuration to this folder");
+  app.footer("Keys of the configuration, with defaults:\n" + config_help() +
+             "\nExample:\n  chimera train examples/demo.toml --set pipeline.schedule=1f1b "
+             "--set pipeline.stages=2\nCtrl-C ends the run cleanly after the step under way.");
+  return [options] { return train(*options); };
+}
+
+}  // namespace chimera

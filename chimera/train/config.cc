@@ -1,0 +1,363 @@
+#include "chimera/train/config.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <iomanip>
+#include <limits>
+#include <vector>
+
+#include "chimera/base/check.h"
+#include "chimera/base/error.h"
+#include "chimera/base/text.h"
+#include "chimera/schedule/lower.h"
+
+namespace chimera {
+namespace {
+
+constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
+
+[[noreturn]] void refuse(std::string_view key, const std::string& seen,
+                         const std::string& expected) {
+  throw Error(ErrorCode::kUsage, cat(key, " is ", seen, "; expected ", expected));
+}
+
+std::string seen(const toml::node& node) {
+  std::ostringstream out;
+  node.visit([&](const auto& value) { out << value; });
+  std::string text = out.str();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+std::int64_t read_integer(std::string_view key, const toml::node& node, std::int64_t low,
+                          std::int64_t high) {
+  const auto* value = node.as_integer();
+  if (value == nullptr || value->get() < low || value->get() > high) {
+    refuse(key, seen(node),
+           high >= kMaxInt ? cat("a whole number from ", low)
+                           : cat("a whole number from ", low, " to ", high));
+  }
+  return value->get();
+}
+
+double read_number(std::string_view key, const toml::node& node, double low, bool open) {
+  const auto value = node.is_number() ? node.value<double>() : std::nullopt;
+  if (!value || !std::isfinite(*value) || *value < low || (open && *value == low)) {
+    refuse(key, seen(node), cat("a number ", open ? "above " : "from ", low));
+  }
+  return *value;
+}
+
+std::string read_string(std::string_view key, const toml::node& node) {
+  const auto* value = node.as_string();
+  if (value == nullptr) refuse(key, seen(node), "a text in quotes");
+  return value->get();
+}
+
+bool read_bool(std::string_view key, const toml::node& node) {
+  const auto* value = node.as_boolean();
+  if (value == nullptr) refuse(key, seen(node), "true or false");
+  return value->get();
+}
+
+DType read_dtype(std::string_view key, const toml::node& node) {
+  constexpr std::array<std::string_view, 3> kNames = {"fp64", "fp32", "bf16"};
+  const std::string name = read_string(key, node);
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) {
+    throw Error(ErrorCode::kUsage, cat(key, ": ", unknown_word("number format", name, kNames)));
+  }
+  return static_cast<DType>(found - kNames.begin());
+}
+
+// A split may be a text, "3,2,2,1", or an array of numbers.
+std::string read_split(std::string_view key, const toml::node& node) {
+  const auto* array = node.as_array();
+  if (array == nullptr) {
+    if (node.is_string()) return read_string(key, node);
+    if (node.is_integer()) return cat(read_integer(key, node, 1, kMaxInt));
+    refuse(key, seen(node), "blocks of each stage, as \"3,2,2,1\"");
+  }
+  std::vector<std::int64_t> blocks;
+  for (const auto& element : *array) blocks.push_back(read_integer(key, element, 1, kMaxInt));
+  return join(blocks, ",");
+}
+
+std::string toml_text(const std::string& text) {
+  std::ostringstream out;
+  out << toml::value<std::string>(text);
+  return out.str();
+}
+
+std::string exact(double value) {
+  std::ostringstream out;
+  out << toml::value<double>(value);
+  return out.str();
+}
+
+using Set = std::function<void(Config&, std::string_view, const toml::node&)>;
+using Print = std::function<std::string(const Config&)>;
+
+struct Key {
+  std::string_view section, name, help;
+  Set set;
+  Print print;
+};
+
+// One maker a type of value; `at` finds the value in a configuration.
+template <class At>
+Key integer(std::string_view section, std::string_view name, std::string_view help, At at,
+            std::int64_t low, std::int64_t high = kMaxInt) {
+  return {section, name, help,
+          [=](Config& config, std::string_view key, const toml::node& node) {
+            auto& value = at(config);
+            value = static_cast<std::remove_reference_t<decltype(value)>>(
+                read_integer(key, node, low, high));
+          },
+          [=](const Config& config) { return cat(at(const_cast<Config&>(config))); }};
+}
+
+template <class At>
+Key number(std::string_view section, std::string_view name, std::string_view help, At at,
+           double low, bool open) {
+  return {section, name, help,
+          [=](Config& config, std::string_view key, const toml::node& node) {
+            at(config) = read_number(key, node, low, open);
+          },
+          [=](const Config& config) { return exact(at(const_cast<Config&>(config))); }};
+}
+
+template <class At>
+Key text(std::string_view section, std::string_view name, std::string_view help, At at,
+         std::string (*parse_text)(std::string_view, const toml::node&) = read_string) {
+  return {section, name, help,
+          [=](Config& config, std::string_view key, const toml::node& node) {
+            at(config) = parse_text(key, node);
+          },
+          [=](const Config& config) { return toml_text(at(const_cast<Config&>(config))); }};
+}
+
+template <class At>
+Key flag(std::string_view section, std::string_view name, std::string_view help, At at) {
+  return {section, name, help,
+          [=](Config& config, std::string_view key, const toml::node& node) {
+            at(config) = read_bool(key, node);
+          },
+          [=](const Config& config) {
+            return std::string(at(const_cast<Config&>(config)) ? "true" : "false");
+          }};
+}
+
+Key dtype_key() {
+  return {
+      "model", "dtype", "numbers of the computation: fp64, fp32, bf16",
+      [](Config& config, std::string_view key, const toml::node& node) {
+        config.model.dtype = read_dtype(key, node);
+      },
+      [](const Config& config) { return toml_text(std::string(info(config.model.dtype).name)); }};
+}
+
+const std::vector<Key>& keys() {
+  constexpr std::int64_t kLong = std::numeric_limits<std::int64_t>::max();
+  static const std::vector<Key> table = {
+      text(
+          "model", "kind", "gpt2", [](Config & c) -> auto& { return c.model.kind; }),
+      integer(
+          "model", "layers", "transformer blocks",
+          [](Config & c) -> auto& { return c.model.layers; }, 1),
+      integer(
+          "model", "hidden", "width", [](Config & c) -> auto& { return c.model.hidden; }, 1),
+      integer(
+          "model", "heads", "attention heads; divide hidden",
+          [](Config & c) -> auto& { return c.model.heads; }, 1),
+      integer(
+          "model", "sequence", "tokens of a sequence",
+          [](Config & c) -> auto& { return c.model.sequence; }, 1),
+      integer(
+          "model", "vocabulary", "tokens that the model knows; 0: as many as the data's",
+          [](Config & c) -> auto& { return c.model.vocabulary; }, 0),
+      number(
+          "model", "dropout", "probability, from 0 to below 1",
+          [](Config & c) -> auto& { return c.model.dropout; }, 0, false),
+      flag(
+          "model", "tied", "the head shares the token embedding's weights",
+          [](Config & c) -> auto& { return c.model.tied; }),
+      dtype_key(),
+      text(
+          "data", "text", "a text file, or a token file",
+          [](Config & c) -> auto& { return c.data.text; }),
+      text(
+          "data", "tokenizer", "byte", [](Config & c) -> auto& { return c.data.tokenizer; }),
+      integer(
+          "train", "steps", "optimizer steps", [](Config & c) -> auto& { return c.train.steps; }, 1,
+          kLong),
+      integer(
+          "train", "batch", "sequences of one optimizer step",
+          [](Config & c) -> auto& { return c.train.batch; }, 1),
+      number(
+          "train", "learning_rate", "after warm-up; falls along a cosine to a tenth",
+          [](Config & c) -> auto& { return c.train.learning_rate; }, 0, true),
+      integer(
+          "train", "warmup_steps", "steps over which the learning rate rises",
+          [](Config & c) -> auto& { return c.train.warmup_steps; }, 0, kLong),
+      number(
+          "train", "weight_decay", "AdamW's, of matrices alone",
+          [](Config & c) -> auto& { return c.train.weight_decay; }, 0, false),
+      number(
+          "train", "clip", "largest gradient norm over all stages; 0: no limit",
+          [](Config & c) -> auto& { return c.train.clip; }, 0, false),
+      integer(
+          "train", "seed", "of initial weights, dropout and the order of data",
+          [](Config & c) -> auto& { return c.train.seed; }, 0, kLong),
+      text(
+          "pipeline", "schedule", "gpipe, 1f1b or chimera",
+          [](Config & c) -> auto& { return c.pipeline.schedule; }),
+      integer(
+          "pipeline", "stages", "D: parts of the model, and workers of a group",
+          [](Config & c) -> auto& { return c.pipeline.stages; }, 1),
+      integer(
+          "pipeline", "pairs", "f: pairs of pipes (chimera); divides stages / 2",
+          [](Config & c) -> auto& { return c.pipeline.pairs; }, 1),
+      integer(
+          "pipeline", "width", "W: groups of workers, each with the whole model",
+          [](Config & c) -> auto& { return c.pipeline.width; }, 1),
+      integer(
+          "pipeline", "micro_batch", "B: sequences of a micro-batch, at most",
+          [](Config & c) -> auto& { return c.pipeline.micro_batch; }, 1),
+      text(
+          "pipeline", "split", "blocks of each stage, as \"3,2,2,1\"; empty: balanced",
+          [](Config & c) -> auto& { return c.pipeline.split; }, read_split),
+      text(
+          "pipeline", "reduce", "when gradients are reduced: at-end, eager, eager-opt",
+          [](Config & c) -> auto& { return c.pipeline.reduce; }),
+      text(
+          "pipeline", "transport", "local: the workers are threads",
+          [](Config & c) -> auto& { return c.pipeline.transport; }),
+      integer(
+          "pipeline", "threads", "intra-op threads of each worker",
+          [](Config & c) -> auto& { return c.pipeline.threads; }, 1),
+      number(
+          "pipeline", "limit_s", "longest wait for a message, in seconds",
+          [](Config & c) -> auto& { return c.pipeline.limit_s; }, 0, true),
+  };
+  return table;
+}
+
+std::vector<std::string_view> sections() {
+  std::vector<std::string_view> names;
+  for (const Key& key : keys()) {
+    if (names.empty() || names.back() != key.section) names.push_back(key.section);
+  }
+  return names;
+}
+
+const Key& find_key(std::string_view source, std::string_view section, std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const Key& key : keys()) {
+    if (key.section != section) continue;
+    if (key.name == name) return key;
+    known.push_back(key.name);
+  }
+  if (known.empty()) {
+    throw Error(ErrorCode::kUsage, cat(source, ": ", unknown_word("section", section, sections())));
+  }
+  throw Error(ErrorCode::kUsage,
+              cat(source, ": ", unknown_word(cat("key in [", section, "]"), name, known)));
+}
+
+void set(Config& config, std::string_view source, std::string_view section, std::string_view name,
+         const toml::node& node) {
+  const Key& key = find_key(source, section, name);
+  key.set(config, cat(source, ": ", section, ".", name), node);
+}
+
+toml::table parse_toml(std::string_view text, std::string_view source) {
+  try {
+    return toml::parse(text, source);
+  } catch (const toml::parse_error& error) {
+    throw Error(ErrorCode::kUsage,
+                cat(source, ":", error.source().begin.line, ": ", error.description()));
+  }
+}
+
+// The value as TOML; a bare word that is none is a text, so that schedule=1f1b needs no quotes.
+toml::table parse_value(std::string_view value) {
+  try {
+    return toml::parse(cat("value = ", value));
+  } catch (const toml::parse_error&) {
+    return toml::table{{"value", std::string(value)}};
+  }
+}
+
+void apply_override(Config& config, std::string_view text) {
+  const auto equals = text.find('=');
+  const auto dot = text.substr(0, equals).find('.');
+  if (equals == std::string_view::npos || dot == std::string_view::npos) {
+    refuse("--set", cat("'", text, "'"), "section.key=value, as in pipeline.stages=4");
+  }
+  const toml::table value = parse_value(trim(text.substr(equals + 1)));
+  set(config, "--set", trim(text.substr(0, dot)), trim(text.substr(dot + 1, equals - dot - 1)),
+      *value.get("value"));
+}
+
+}  // namespace
+
+Config parse_config(std::string_view text, std::string_view source,
+                    std::span<const std::string> overrides) {
+  Config config;
+  const toml::table table = parse_toml(text, source);
+  for (const auto& [section, node] : table) {
+    const auto* values = node.as_table();
+    if (values == nullptr) {
+      throw Error(ErrorCode::kUsage,
+                  cat(source, ": '", section.str(), "' stands outside a section; expected one of ",
+                      join(sections()), " in brackets before it"));
+    }
+    if (values->empty()) continue;
+    for (const auto& [name, value] : *values) {
+      set(config, source, section.str(), name.str(), value);
+    }
+  }
+  for (const std::string& text_override : overrides) apply_override(config, text_override);
+  return config;
+}
+
+Config load_config(const std::string& path, std::span<const std::string> overrides) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    throw Error(ErrorCode::kIo,
+                cat("cannot read the configuration '", path, "'; does the file exist?"));
+  }
+  return parse_config(text.str(), path, overrides);
+}
+
+std::string print(const Config& config) {
+  std::string text;
+  std::string_view section;
+  for (const Key& key : keys()) {
+    if (key.section != section) text += cat(section.empty() ? "" : "\n", "[", key.section, "]\n");
+    section = key.section;
+    text += cat(key.name, " = ", key.print(config), "\n");
+  }
+  return text;
+}
+
+std::string config_help() {
+  const Config defaults;
+  std::ostringstream out;
+  std::string_view section;
+  for (const Key& key : keys()) {
+    if (key.section != section) out << "  [" << key.section << "]\n";
+    section = key.section;
+    out << "    " << std::left << std::setw(14) << key.name << " " << key.help << " ("
+        << key.print(defaults) << ")\n";
+  }
+  return out.str();
+}
+
+}  // namespace chimera

@@ -1,0 +1,66 @@
+// The configuration of a training run: a TOML file and `--set section.key=value` overrides.
+//
+// A plain value; knows no tensors. Every key is one line of a table (config.cc) that reads, prints
+// and explains it, so that what is read, what --help says and what is saved beside weights agree.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "chimera/model/spec.h"
+
+namespace chimera {
+
+struct DataConfig {
+  std::string text;
+  std::string tokenizer = "byte";
+};
+
+struct TrainConfig {
+  std::int64_t steps = 100;
+  int batch = 8;  // sequences of one optimizer step
+  double learning_rate = 1e-3;
+  std::int64_t warmup_steps = 0;
+  double weight_decay = 0.1;  // of matrices; biases and norms have none
+  double clip = 1.0;          // largest global gradient norm; 0: no limit
+  std::uint64_t seed = 1;
+};
+
+struct PipelineConfig {
+  std::string schedule = "chimera";
+  int stages = 1;
+  int pairs = 1;
+  int width = 1;
+  int micro_batch = 1;  // sequences
+  std::string split;    // blocks of each stage, as 3,2,2,1; empty: balanced
+  std::string reduce = "eager-opt";
+  std::string transport = "local";
+  int threads = 1;       // intra-op threads of each worker
+  double limit_s = 300;  // longest wait for a message
+};
+
+struct Config {
+  ModelSpec model;
+  DataConfig data;
+  TrainConfig train;
+  PipelineConfig pipeline;
+};
+
+// Reads a file, then applies overrides in order ("pipeline.stages=4"). Throws Error (kUsage) for
+// syntax errors (with line), unknown sections and keys (with the nearest), wrong types and values
+// out of range; (kIo) for a file that cannot be read.
+[[nodiscard]] Config load_config(const std::string& path, std::span<const std::string> overrides);
+
+// The same from a text; `source` is its name in messages.
+[[nodiscard]] Config parse_config(std::string_view text, std::string_view source,
+                                  std::span<const std::string> overrides = {});
+
+// TOML that parses to the same configuration.
+[[nodiscard]] std::string print(const Config& config);
+
+// One line a key with its default, for --help.
+[[nodiscard]] std::string config_help();
+
+}  // namespace chimera

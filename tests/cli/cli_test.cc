@@ -1,0 +1,403 @@
+// What the program prints, where, and its exit codes. Runs the built program as a user would.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+extern char** environ;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder for one test, removed after it.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (fs::temp_directory_path() / "chimera-cli-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path_); }
+
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ / name; }
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(path_))
+      found.push_back(entry.path().filename());
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
+ private:
+  fs::path path_;
+};
+
+std::string read(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+struct Result {
+  int code = -1;
+  std::string out, err;
+};
+
+int spawn(const std::vector<std::string>& words, posix_spawn_file_actions_t& actions) {
+  std::vector<char*> argv = {const_cast<char*>(CHIMERA_PROGRAM)};
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  const int failed =
+      ::posix_spawn(&child, CHIMERA_PROGRAM, &actions, nullptr, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  EXPECT_EQ(failed, 0) << "cannot run " << CHIMERA_PROGRAM;
+  return child;
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+Result run(const std::vector<std::string>& words, const std::string& input = "",
+           const std::string& output = "") {
+  const Folder folder;
+  const std::string in = folder.file("in"), err = folder.file("err");
+  const std::string out = output.empty() ? folder.file("out") : output;
+  write(in, input);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 0, in.c_str(), O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT, 0600);
+  ::posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT, 0600);
+  Result result;
+  result.code = wait_for(spawn(words, actions));
+  result.out = output.empty() ? read(out) : "";
+  result.err = read(err);
+  return result;
+}
+
+// Splits at blanks, for command lines without quotes.
+Result run(const std::string& line) {
+  std::istringstream in(line);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return run(words);
+}
+
+// Standard output is a terminal of this width.
+std::string run_on_terminal(const std::vector<std::string>& words, unsigned short columns) {
+  const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+  EXPECT_GE(master, 0);
+  EXPECT_EQ(::grantpt(master), 0);
+  EXPECT_EQ(::unlockpt(master), 0);
+  const int terminal = ::open(::ptsname(master), O_RDWR | O_NOCTTY);
+  const winsize size = {.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  EXPECT_EQ(::ioctl(terminal, TIOCSWINSZ, &size), 0);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, terminal, 1);
+  const pid_t child = spawn(words, actions);
+  ::close(terminal);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t count; (count = ::read(master, buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(count));
+  }
+  ::close(master);
+  EXPECT_EQ(wait_for(child), 0);
+  text.erase(std::remove(text.begin(), text.end(), '\r'), text.end());
+  return text;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// One line on standard error that says `part`, nothing on standard output.
+void expect_error(const Result& result, int code, const std::string& part) {
+  EXPECT_EQ(result.code, code) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err.rfind("chimera: error: ", 0), 0U) << result.err;
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_TRUE(has(result.err, part)) << result.err << "lacks: " << part;
+}
+
+const std::string kChimera = "chimera --stages 4 --micros 4";
+
+// ---- the program -------------------------------------------------------------------------------
+
+TEST(Program, SaysItsVersion) {
+  const Result result = run("--version");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out.rfind("chimera ", 0), 0U);
+}
+
+TEST(Program, HelpNamesEveryModeAndExamplesThatRun) {
+  const Result help = run("--help");
+  EXPECT_EQ(help.code, 0);
+  for (const char* mode : {"show", "verify", "simulate"}) EXPECT_TRUE(has(help.out, mode));
+  const Result show = run("show --help");
+  for (const char* part : {"chimera", "1f1b", "gpipe", "--stages", "Examples:", "default"}) {
+    EXPECT_TRUE(has(show.out, part)) << part;
+  }
+  EXPECT_EQ(run("show chimera --stages 4 --micros 8 --backward 1").code, 0);
+}
+
+TEST(Program, WithoutAModePrintsHelpAsAnError) {
+  const Result result = run("");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_TRUE(has(result.err, "Usage:"));
+}
+
+TEST(Program, RefusesBadWordsInOneLine) {
+  expect_error(run("shwo"), 2, "unknown mode 'shwo'; known: show, verify, simulate");
+  expect_error(run("shwo"), 2, "did you mean 'show'?");
+  expect_error(run("--verbose"), 2, "unexpected '--verbose'");
+  expect_error(run("show"), 2, "schedule is required; try 'chimera show --help'");
+  expect_error(run("show chimera --stagse 4"), 2, "'--stagse' (did you mean '--stages'?)");
+  expect_error(run("show chimera extra"), 2, "unexpected 'extra'");
+  expect_error(run("show chimera --stages x"), 2, "'--stages = x' is not a number");
+  expect_error(run("show chimera --stages 99999999999"), 2, "99999999999");
+  expect_error(run("show chimera --format"), 2, "--format");
+}
+
+TEST(Program, RefusesSchedulesThatCannotBe) {
+  expect_error(run("show chimra --stages 4 --micros 4"), 2, "did you mean 'chimera'?");
+  expect_error(run("show chimera --stages 5 --micros 4"), 2, "4 or 6");
+  expect_error(run("show chimera --stages 8 --micros 8 --pairs 3"), 2, "1, 2, 4");
+  expect_error(run("show gpipe --stages 0 --micros 4"), 2, "stages is 0");
+  expect_error(run("show gpipe --stages -3 --micros 4"), 2, "stages is -3");
+  expect_error(run("show gpipe --stages 4 --micros 0"), 2, "micro-batches is 0");
+  expect_error(run("show gpipe --stages 4 --micros 4 --pairs 2"), 2, "pairs");
+  expect_error(run("show chimera --stages 4"), 2, "needs --micros;");
+  expect_error(run("show chimera --micros 4"), 2, "needs --stages;");
+  expect_error(run("verify chimera"), 2, "needs --stages and --micros;");
+}
+
+TEST(Program, RefusesDurationsThatAreNone) {
+  for (const std::string mode : {"show ", "simulate "}) {
+    for (const std::string option : {"--forward", "--backward"}) {
+      for (const std::string value : {"0", "-1", "nan", "inf", "-inf", "1,0,1,1"}) {
+        expect_error(run(mode + kChimera + " " + option + " " + value), 2,
+                     option + " is " + (value == "1,0,1,1" ? "0" : value) +
+                         "; expected a finite number greater than 0");
+      }
+      expect_error(run(mode + kChimera + " " + option + " 1,2"), 2, "has 2 numbers");
+      expect_error(run(mode + kChimera + " " + option + " 1,x"), 2, "'x' is no number");
+      expect_error(run(mode + kChimera + " " + option + " 1s"), 2, "'1s' is no number");
+    }
+  }
+  const std::string simulate = "simulate " + kChimera;
+  expect_error(run(simulate + " --latency -1"), 2, "--latency is -1; expected");
+  expect_error(run(simulate + " --latency nan"), 2, "--latency is nan");
+  expect_error(run(simulate + " --reduce-time -2"), 2, "--reduce-time is -2");
+  expect_error(run(simulate + " --step-time inf"), 2, "--step-time is inf");
+  expect_error(run(simulate + " --bandwidth 0 --message-bytes 1"), 2, "--bandwidth is 0");
+  expect_error(run(simulate + " --bandwidth 10"), 2, "give both");
+  expect_error(run(simulate + " --reduce sometimes"), 2, "eager-opt");
+}
+
+TEST(Program, ReportsAFullDisk) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  const Result result = run({"show", "gpipe", "--stages", "2", "--micros", "2"}, "", "/dev/full");
+  expect_error(result, 3, "cannot write to standard output");
+}
+
+// ---- show --------------------------------------------------------------------------------------
+
+TEST(Show, DrawsATimelineUnlessToldOtherwise) {
+  const Result result = run("show " + kChimera);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_TRUE(has(result.out, "P0 F0 F1 .. f2 b2=== f3 b3=== .. B0=== ..... B1===\n"));
+  EXPECT_FALSE(has(result.out, "\x1b"));
+  EXPECT_EQ(run("show " + kChimera + " --forward 1e-3 --format timeline").code, 0);
+  EXPECT_TRUE(has(run("show " + kChimera + " --backward 1").out, "P0 F0 F1 .. f2 b2 f3 b3 B0 .."));
+}
+
+TEST(Show, PrintsTheExchangeFormWhichItReadsAgain) {
+  const Result text = run("show " + kChimera + " --format text");
+  EXPECT_TRUE(has(text.out, "placement: 0,1,2,3;3,2,1,0\n0F0,0F1,3F2@1,3B2@1,3F3@1,"));
+  EXPECT_EQ(run({"show", "-", "--format", "text"}, text.out).out, text.out);
+  const Folder folder;
+  write(folder.file("schedule"), text.out);
+  EXPECT_EQ(run({"show", folder.file("schedule")}).out, run("show " + kChimera).out);
+}
+
+TEST(Show, WritesAFileWholeWithUsualPermissionsAndNothingElse) {
+  const Folder folder;
+  const std::string path = folder.file("a.svg");
+  const Result result = run("show " + kChimera + " --format svg -o " + path);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"a.svg"});
+  EXPECT_EQ(read(path), run("show " + kChimera + " --format svg").out);
+  EXPECT_TRUE(has(read(path), "</svg>"));
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  EXPECT_EQ(status.st_mode & 0777, 0666 & ~mask);
+}
+
+TEST(Show, ReplacesAFileThroughALinkAndWritesToDevices) {
+  const Folder folder;
+  write(folder.file("target"), "old");
+  fs::create_symlink("target", folder.file("link"));
+  EXPECT_EQ(run("show " + kChimera + " -o " + folder.file("link")).code, 0);
+  EXPECT_TRUE(fs::is_symlink(folder.file("link")));
+  EXPECT_EQ(read(folder.file("target")), run("show " + kChimera).out);
+  EXPECT_EQ(run("show " + kChimera + " -o /dev/null").code, 0);
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST(Show, LeavesNothingWhereItCannotWrite) {
+  const Folder folder;
+  expect_error(run("show " + kChimera + " -o " + folder.file("none/a.svg")), 3,
+               "none/a.svg': No such file or directory");
+  expect_error(run("show " + kChimera + " -o " + folder.file("")), 3, "Is a directory");
+  write(folder.file("file"), "kept");
+  expect_error(run("show " + kChimera + " -o " + folder.file("file/a.svg")), 3, "Not a directory");
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
+  EXPECT_EQ(read(folder.file("file")), "kept");
+}
+
+TEST(Show, RefusesAnUnwritableFolder) {
+  if (::geteuid() == 0) {
+    // The one kind of folder in which root cannot write.
+    expect_error(run("show " + kChimera + " -o /proc/chimera.svg"), 3, "cannot write '/proc/");
+    return;
+  }
+  const Folder folder;
+  ASSERT_EQ(::chmod(folder.file("").c_str(), 0500), 0);
+  expect_error(run("show " + kChimera + " -o " + folder.file("a.svg")), 3, "Permission denied");
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Show, RefusesUnknownFormatsAndWidths) {
+  expect_error(run("show " + kChimera + " --format svgg"), 2, "did you mean 'svg'?");
+  expect_error(run("show " + kChimera + " --columns 3"), 2, "--columns is 3; expected");
+}
+
+TEST(Show, ColoursAndFitsATerminal) {
+  const std::vector<std::string> words = {"show", "chimera", "--stages", "8", "--micros", "32"};
+  ::unsetenv("NO_COLOR");
+  EXPECT_TRUE(has(run_on_terminal(words, 60), "\x1b["));
+  ::setenv("NO_COLOR", "1", 1);
+  const std::string plain = run_on_terminal(words, 60);
+  ::unsetenv("NO_COLOR");
+  EXPECT_FALSE(has(plain, "\x1b["));
+  std::istringstream in(plain);
+  for (std::string line; std::getline(in, line);) EXPECT_LE(line.size(), 60U) << line;
+  EXPECT_EQ(plain, run("show chimera --stages 8 --micros 32 --columns 60").out);
+}
+
+// ---- verify ------------------------------------------------------------------------------------
+
+TEST(Verify, FindsNoViolationInWhatWeGenerate) {
+  for (const std::string policy : {"at-end", "eager", "eager-opt"}) {
+    const Result result = run("verify " + kChimera + " --reduce " + policy);
+    EXPECT_EQ(result.code, 0);
+    EXPECT_EQ(result.err, "");
+    EXPECT_TRUE(has(result.out, "3 to 4 micro-batches a worker")) << result.out;
+    EXPECT_TRUE(has(result.out, "\nno violation\n")) << result.out;
+  }
+}
+
+std::string broken() {
+  std::string text = run("show " + kChimera + " --format text").out;
+  const std::string last = ",0B0,0B1\n";
+  return text.replace(text.find(last), last.size(), ",0B1\n");
+}
+
+TEST(Verify, DrawsEachViolationAndMarksItsPlace) {
+  const Result result = run({"verify", "-"}, broken());
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "");
+  EXPECT_TRUE(has(result.out, "missing: worker 0")) << result.out;
+  EXPECT_TRUE(has(result.out, "^")) << result.out;
+  EXPECT_FALSE(has(result.out, "no violation"));
+}
+
+TEST(Verify, RefusesFilesWithErrorsNamingLineAndWord) {
+  const Folder folder;
+  std::string text = run("show " + kChimera + " --format text").out;
+  text.replace(text.find("3F2@1"), 5, "3X2@1");
+  write(folder.file("bad.txt"), text);
+  const Result result = run({"verify", folder.file("bad.txt")});
+  expect_error(result, 2, "bad.txt:7: ");
+  expect_error(result, 2, "3X2@1");
+  expect_error(run({"verify", "-"}, ""), 2, "standard input");
+  expect_error(run({"verify", folder.file("none.txt")}), 3, "No such file");
+  expect_error(run({"verify", folder.file("")}), 3, "Is a directory");
+  expect_error(run({"verify", folder.file("bad.txt"), "--stages", "4"}), 2, "its own numbers");
+}
+
+// ---- simulate ----------------------------------------------------------------------------------
+
+nlohmann::json simulated(const std::string& options) {
+  const Result result = run("simulate " + options + " --json");
+  EXPECT_EQ(result.code, 0) << result.err;
+  return nlohmann::json::parse(result.out);
+}
+
+TEST(Simulate, PrintsJson) {
+  const auto all = simulated(kChimera + " --forward 1 --backward 2");
+  EXPECT_DOUBLE_EQ(all.at("makespan"), 16);
+  EXPECT_DOUBLE_EQ(all.at("bubble_ratio"), 0.25);
+  const std::vector<int> stash = {3, 4, 4, 3};
+  ASSERT_EQ(all.at("workers").size(), 4U);
+  for (std::size_t worker = 0; worker < 4; ++worker) {
+    EXPECT_EQ(all["workers"][worker].at("peak_stash"), stash[worker]);
+    EXPECT_DOUBLE_EQ(all["workers"][worker].at("busy"), 12);
+  }
+}
+
+TEST(Simulate, TakesCostsByStageAndOfMessages) {
+  EXPECT_DOUBLE_EQ(
+      simulated("gpipe --stages 2 --micros 1 --forward 1,2 --backward 3,5")["makespan"], 11);
+  EXPECT_DOUBLE_EQ(simulated("gpipe --stages 2 --micros 1 --latency 0.5")["makespan"], 7);
+  EXPECT_DOUBLE_EQ(
+      simulated("gpipe --stages 2 --micros 1 --bandwidth 10 --message-bytes 20")["makespan"], 10);
+  EXPECT_DOUBLE_EQ(simulated("gpipe --stages 2 --micros 1 --step-time 4")["makespan"], 10);
+}
+
+TEST(Simulate, PrintsATableAndADrawing) {
+  const Result result = run("simulate " + kChimera);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_TRUE(has(result.out, "makespan      16\n"));
+  EXPECT_TRUE(has(result.out, "bubble ratio  0.25\n"));
+  EXPECT_TRUE(has(result.out, "P1             12          4           4\n"));
+  EXPECT_TRUE(has(result.out, "P3 f2 f3 .. F0 B0==="));
+}
+
+TEST(Simulate, RefusesWhatDoesNotVerify) {
+  expect_error(run({"simulate", "-"}, broken()), 1, "has no backward of stage 0");
+  expect_error(run({"show", "-"}, broken()), 1, "'chimera verify' shows where");
+  EXPECT_EQ(run({"show", "-", "--format", "text"}, broken()).code, 0);
+}
+
+}  // namespace

@@ -1,0 +1,46 @@
+// A tiny GPT-2, data for it, a run of Chimera on it, and the oracle: the same training on one
+// device as a plain loop over the whole mini-batch, with PyTorch's own loss, clipping and AdamW.
+#pragma once
+
+#include <vector>
+
+#include "chimera/data/dataset.h"
+#include "chimera/model/safetensors.h"
+#include "chimera/train/config.h"
+
+namespace chimera::tiny {
+
+// Random tokens below a vocabulary, by sample number.
+class TinyDataset final : public Dataset {
+ public:
+  TinyDataset(std::int64_t vocabulary, int sequence)
+      : vocabulary_(vocabulary), sequence_(sequence) {}
+
+  [[nodiscard]] std::int64_t vocabulary() const override { return vocabulary_; }
+  [[nodiscard]] int sequence() const override { return sequence_; }
+  [[nodiscard]] TokenBatch read(std::int64_t first, int count) const override;
+
+ private:
+  std::int64_t vocabulary_;
+  int sequence_;
+};
+
+struct Result {
+  std::vector<double> losses, norms;  // of each step
+  NamedTensors weights;               // after the last
+};
+
+// fp64, 8 blocks, hidden 16, sequence 8, vocabulary 101, clipping on, 10 steps.
+[[nodiscard]] Config tiny_config();
+
+[[nodiscard]] Result run_chimera(const Config& config);
+[[nodiscard]] Result run_one_device(const Config& config);
+
+// Losses, norms and weights agree within 1e-10, of each tensor's largest value or of 1e-3 where
+// that is less (key biases have no gradient: what is there is noise).
+void expect_equal(const Result& result, const Result& oracle, const std::string& what);
+
+// The same, bit for bit.
+void expect_same_bits(const Result& a, const Result& b, const std::string& what);
+
+}  // namespace chimera::tiny
