@@ -22,6 +22,7 @@
 
 #include "chimera/base/text.h"
 #include "chimera/schedule/capacity.h"
+#include "chimera/schedule/transfers.h"
 #include "chimera/schedule/walk.h"
 
 namespace chimera {
@@ -37,16 +38,6 @@ struct ReduceState {
   bool begun = false, waited = false;
 };
 
-// Who sends what where.
-struct Transfer {
-  std::size_t worker, position;
-  Action action;
-};
-struct ChannelEnds {
-  std::vector<Transfer> sends, recvs;
-};
-using ChannelMap = std::map<std::pair<int, int>, ChannelEnds>;
-
 class Verifier {
  public:
   explicit Verifier(const Program& program)
@@ -61,9 +52,12 @@ class Verifier {
     if (!verdict_.ok()) return std::move(verdict_);
     for (std::size_t worker = 0; worker < program_.rows.size(); ++worker) check_row(worker);
     check_missing();
-    check_channels();
+    transfers_.check(verdict_.violations);
     if (verdict_.ok()) check_progress();
-    if (verdict_.ok()) list_channels();
+    if (verdict_.ok()) {
+      verdict_.channels = transfers_.channels();
+      find_capacities(program_, verdict_.channels);
+    }
     return std::move(verdict_);
   }
 
@@ -202,7 +196,8 @@ class Verifier {
              " has stage ", action.stage, " on worker ", placed);
     }
     check_pipe(at);
-    if (!is_compute(action.op)) add_transfer(at);
+    if (!is_compute(action.op))
+      transfers_.add({at.worker, at.position, action}, channel_of(at.worker, action));
     for (int micro = action.micro; micro < action.micro + action.span; ++micro) {
       check_transition(at, state(action.stage, micro), micro);
     }
@@ -334,85 +329,17 @@ class Verifier {
         " has no ", info(op).name, " of stage ", stage);
   }
 
-  // ---- 3. channels
-
-  void add_transfer(const Cursor& at) {
-    const Action& action = at.action;
-    const int here = static_cast<int>(at.worker);
-    const int peer = source_.placement.worker(action.pipe, peer_stage(action));
-    const Transfer transfer{at.worker, at.position, action};
-    if (is_send(action.op)) channels_[{here, peer}].sends.push_back(transfer);
-    if (is_recv(action.op)) channels_[{peer, here}].recvs.push_back(transfer);
-  }
-
-  // What a message carries: the same for its send and its receive.
-  static auto content(const Action& action) {
-    const bool activation = action.op == Op::kSendActivation || action.op == Op::kRecvActivation;
-    const int receiver = is_send(action.op) ? peer_stage(action) : int{action.stage};
-    return std::tuple(activation, receiver, action.micro, action.pipe);
-  }
-  static bool same(const Transfer& a, const Transfer& b) {
-    return content(a.action) == content(b.action);
-  }
-
-  void check_channels() {
-    for (const auto& [ends, channel] : channels_) {
-      if (ends.first == ends.second) {
-        for (const auto* side : {&channel.sends, &channel.recvs}) {
-          for (const Transfer& transfer : *side) {
-            add_transfer_fault(transfer, "is a message of a worker to itself");
-          }
-        }
-      } else {
-        check_channel(channel);
-      }
-    }
-  }
-
-  void add_transfer_fault(const Transfer& transfer, const std::string& what) {
-    add(Rule::kChannel, transfer.worker, transfer.position, transfer.action,
-        to_string(transfer.action), " ", what);
-  }
-
-  // Those of `from` that have no partner in `others`, each reported once.
-  bool report_unmatched(const std::vector<Transfer>& from, const std::vector<Transfer>& others,
-                        const char* what) {
-    std::map<decltype(content(from[0].action)), int> open;
-    for (const Transfer& other : others) ++open[content(other.action)];
-    bool found = false;
-    for (const Transfer& transfer : from) {
-      if (open[content(transfer.action)]-- > 0) continue;
-      add_transfer_fault(transfer, what);
-      found = true;
-    }
-    return found;
-  }
-
-  void check_channel(const ChannelEnds& channel) {
-    if (std::equal(channel.sends.begin(), channel.sends.end(), channel.recvs.begin(),
-                   channel.recvs.end(), same)) {
-      return;
-    }
-    const bool alone = report_unmatched(channel.sends, channel.recvs, "has no receive") |
-                       report_unmatched(channel.recvs, channel.sends, "has no send");
-    if (alone) return;
-    const auto [send, recv] =
-        std::mismatch(channel.sends.begin(), channel.sends.end(), channel.recvs.begin(), same);
-    add_transfer_fault(*recv, cat("takes another message than the next on its channel, ",
-                                  to_string(send->action), " of worker ", send->worker));
-  }
-
   // ---- 4. progress
 
-  [[nodiscard]] std::pair<int, int> channel_of(std::size_t worker, const Action& action) const {
+  [[nodiscard]] ChannelEnds channel_of(std::size_t worker, const Action& action) const {
     const int here = static_cast<int>(worker);
     const int peer = source_.placement.worker(action.pipe, peer_stage(action));
-    return is_send(action.op) ? std::pair(here, peer) : std::pair(peer, here);
+    return is_send(action.op) ? ChannelEnds{here, peer} : ChannelEnds{peer, here};
   }
 
   void check_progress() {
-    std::map<std::pair<int, int>, int> held;  // messages in each channel
-    std::vector<std::size_t> missing;         // begins still to come, by stage
+    std::map<ChannelEnds, int> held;   // messages in each channel
+    std::vector<std::size_t> missing;  // begins still to come, by stage
     for (int stage = 0; stage < source_.stages(); ++stage) {
       missing.push_back(source_.placement.holders(stage).size());
     }
@@ -431,18 +358,10 @@ class Verifier {
       if (stops[worker] == program_.rows[worker].size()) continue;
       const Action& action = program_.rows[worker][stops[worker]];
       add(Rule::kProgress, worker, stops[worker], action, to_string(action),
-          is_recv(action.op) ? cat(" waits for worker ", channel_of(worker, action).first)
+          is_recv(action.op) ? cat(" waits for worker ", channel_of(worker, action).from)
                              : std::string(" waits for the other holders of its stage"),
           ", which waits in turn: no one can go on");
     }
-  }
-
-  void list_channels() {
-    for (const auto& [ends, channel] : channels_) {
-      verdict_.channels.push_back(
-          {ends.first, ends.second, static_cast<int>(channel.sends.size()), 0});
-    }
-    find_capacities(program_, verdict_.channels);
   }
 
   const Program& program_;
@@ -450,7 +369,7 @@ class Verifier {
   Verdict verdict_;
   std::vector<State> states_;  // by (stage, micro)
   std::vector<int> pipe_of_;   // by micro
-  ChannelMap channels_;
+  Transfers transfers_;
 };
 
 }  // namespace

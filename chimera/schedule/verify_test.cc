@@ -209,7 +209,7 @@ TEST(Verify, CatchesRowsThatWaitForEachOther) {
   const Program program =
       lower(parse("name: circle\nstages: 2\nworkers: 2\npipes: 2\nmicros: 2\n"
                   "placement: 0,1;1,0\n"
-                  "1F1@1,0F0,0B0,1B1@1\n1F0,1B0,0F1@1,0B1@1\n",
+                  "1F1@1,0F0,0B0,1B1@1\n1F0,0F1@1,1B0,0B1@1\n",
                   "circle"));
   const Verdict verdict = verify(program);
   ASSERT_EQ(verdict.violations.size(), 2U) << describe(program, verdict);

@@ -139,8 +139,8 @@ TEST(DrawText, UsesPartsOfAnActionWhereTimesNeedThem) {
 
 TEST(DrawText, IsNeverWiderThanAsked) {
   for (const Drawn& drawn : examples()) {
-    for (const int columns : {40, 57, 80, 100, 300}) {
-      for (const double span_s : {0.0, 1000.0, 1e-9}) {
+    for (const int columns : {40, 97, 300}) {
+      for (const double span_s : {0.0, 1000.0}) {
         for (const std::string& line : lines(draw(drawn, {.columns = columns, .span_s = span_s}))) {
           ASSERT_LE(line.size(), static_cast<std::size_t>(columns)) << line;
         }
