@@ -3,7 +3,7 @@
 #   make demo    set up, build, train a small GPT-2 with Chimera on real text, and sample from it
 #   make test    set up, build, run every test; then the torch-free part under the sanitizers
 #   make build   set up and build: the program is build/chimera
-#   make lint    formatting and clang-tidy
+#   make lint    formatting and clang-tidy; make format: formatting alone
 #   make bench   the measurements of docs/results
 #   make core    build and test the part without torch, from nothing in under 30 s
 #   make asan | tsan | dev    build and test one preset
@@ -14,7 +14,7 @@ JOBS ?= $(shell nproc)
 CONFIGURE_FLAGS ?= -DCHIMERA_WERROR=$(if $(filter true 1,$(CI)),ON,OFF)
 PROMPT ?= And God said
 
-.PHONY: demo test build lint bench setup core asan tsan dev clean
+.PHONY: demo test build lint format bench setup core asan tsan dev clean
 .DEFAULT_GOAL := build
 
 build: setup
@@ -48,6 +48,10 @@ bench: build
 lint:
 	tools/setup.sh lint
 	tools/lint.sh
+
+format:
+	tools/setup.sh lint
+	tools/lint.sh --format
 
 setup:
 	tools/setup.sh

@@ -3,14 +3,20 @@
 find_program(CHIMERA_CCACHE ccache)
 mark_as_advanced(CHIMERA_CCACHE)
 if(CHIMERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # What ccache's manual asks for with precompiled headers.
+  # What ccache's manual asks for with precompiled headers; and no preprocessing of its own, which
+  # would take as long as the compilation does with torch's headers precompiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CHIMERA_CCACHE})
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CHIMERA_CCACHE})
 endif()
 
 add_library(chimera_options INTERFACE)
 target_include_directories(chimera_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(chimera_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 sees overlapping copies in "text" + std::string(...) where there are none (bug 105651).
+  target_compile_options(chimera_options INTERFACE -Wno-restrict)
+endif()
 if(CHIMERA_WERROR)
   target_compile_options(chimera_options INTERFACE -Werror)
 endif()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Formatting of all C++ files, then clang-tidy over those that are quick to read: torch-free, and no
 # tests (torch's and GoogleTest's headers would take many minutes). Arguments: files to look at
-# instead, tests included, as in `tools/lint.sh chimera/base/text_test.cc`.
+# instead, tests included, as in `tools/lint.sh chimera/base/text_test.cc`; --format leaves out
+# clang-tidy.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,6 +15,11 @@ for tool in "$clang_format" "$clang_tidy" cmake; do
   }
 done
 
+format_only=no
+if [[ ${1:-} == --format ]]; then
+  format_only=yes
+  shift
+fi
 if (($#)); then
   files=("$@")
   skipped='^$'
@@ -27,6 +33,8 @@ fi
 echo "lint: clang-format, ${#files[@]} files"
 "$clang_format" --dry-run -Werror "${files[@]}" ||
   { echo "lint: run '$clang_format -i' on the files above" >&2 && exit 1; }
+
+[[ $format_only == no ]] || exit 0
 
 cmake --preset lint >/dev/null
 # clang-tidy sees headers through the sources that include them.

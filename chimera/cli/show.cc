@@ -59,7 +59,7 @@ int run_show(const ShowOptions& options) {
   return kOk;
 }
 
-std::string footer() {
+std::string show_footer() {
   return schedule_help() +
          "\nFormats: 'timeline' draws what each worker does at what time, with the durations "
          "given;\n"
@@ -87,7 +87,7 @@ RunMode add_show(CLI::App& app) {
   app.add_option("-o,--output", options->output,
                  "Write to FILE instead of standard output, whole or not at all")
       ->type_name("FILE");
-  app.footer(footer());
+  app.footer(show_footer());
   return [options] { return run_show(*options); };
 }
 

@@ -98,7 +98,7 @@ int run_simulate(const SimulateOptions& options) {
   return kOk;
 }
 
-std::string footer() {
+std::string simulate_footer() {
   return schedule_help() +
          "\nEach worker does its row in order; a computation starts when the worker is free and "
          "its\n"
@@ -141,7 +141,7 @@ RunMode add_simulate(CLI::App& app) {
   options->width.add(app);
   app.add_flag("--json", options->json,
                "Print JSON: makespan, bubble_ratio, workers: [{peak_stash, busy}]");
-  app.footer(footer());
+  app.footer(simulate_footer());
   return [options] { return run_simulate(*options); };
 }
 

@@ -70,7 +70,7 @@ int run_verify(const VerifyOptions& options) {
   return kOk;
 }
 
-std::string footer() {
+std::string verify_footer() {
   return schedule_help() +
          "\nPuts messages, gradient all-reduces and the optimizer's step into the schedule, then\n"
          "proves for all durations: every forward and backward of every micro-batch is there "
@@ -90,7 +90,7 @@ RunMode add_verify(CLI::App& app) {
   const auto options = std::make_shared<VerifyOptions>();
   options->schedule.add(app);
   options->reduce.add(app);
-  app.footer(footer());
+  app.footer(verify_footer());
   return [options] { return run_verify(*options); };
 }
 

@@ -83,8 +83,10 @@ TEST(Parameters, StagesHaveEachOneOnceInEverySplit) {
         for (const ParameterSpec& parameter : stage_parameters(spec, split, stage)) {
           const auto [entry, fresh] = users.emplace(parameter.name, parameter.stages);
           EXPECT_EQ(entry->second, parameter.stages) << parameter.name;
-          if (parameter.stages.size() == 1) EXPECT_EQ(parameter.stages.front(), stage);
-          if (parameter.stages.size() == 1) EXPECT_TRUE(fresh);
+          if (parameter.stages.size() == 1) {
+            EXPECT_TRUE(fresh);
+            EXPECT_EQ(parameter.stages.front(), stage);
+          }
         }
       }
       EXPECT_EQ(users.size(), model_parameters(spec).size());
