@@ -81,10 +81,13 @@ def overhead(options):
     stages, units = ([4, 8], [1, 2]) if options.quick else ([4, 8, 16], [1, 2, 4])
     peer_stages, peer_units = ([4], [1]) if options.quick else ([4, 8], [1, 2])
     forward_ms, sizes = [10, 2], [4096, 4 << 20]
-    ratios = {}
+    ratios, seconds, simulated = {}, {}, {}
     for _ in range(options.rounds):
         for line in ours(stages, units, forward_ms, sizes, 1):
-            ratios.setdefault((key_of(line), line["schedule"]), []).append(line["ratio"])
+            key = (key_of(line), line["schedule"])
+            ratios.setdefault(key, []).append(line["ratio"])
+            seconds.setdefault(key, []).append(line["measured_s"])
+            simulated[key] = line["simulated_s"]
         for line in theirs(peer_stages, peer_units, forward_ms, sizes, 1):
             ratios.setdefault((key_of(line), "peer " + line["schedule"]), []).append(line["ratio"])
     median = {key: statistics.median(values) for key, values in ratios.items()}
@@ -96,6 +99,15 @@ def overhead(options):
     worst = [[f"{ms}/{2 * ms} ms", f"{max(v for (k, c), v in median.items() if k[0] == ms and not c.startswith('peer')):.3f}",
               f"{statistics.median(v for (k, c), v in median.items() if k[0] == ms and not c.startswith('peer')):.3f}"]
              for ms in forward_ms]
+    gains = []
+    for key in keys:
+        ms, size, d, n = key
+        if d != n:
+            continue
+        best = min(statistics.median(seconds[key, c]) for c in ("gpipe", "1f1b"))
+        ideal = min(simulated[key, c] for c in ("gpipe", "1f1b")) / simulated[key, "chimera"]
+        gains.append([f"{ms}/{2 * ms} ms", "4 KB" if size == 4096 else "4 MB", d, n,
+                      f"{best / statistics.median(seconds[key, 'chimera']):.3f}", f"{ideal:.3f}"])
     write("overhead.md", f"""# What the runtime costs
 
 Measured over simulated makespan of a step. Stages wait a set time instead of computing (forward /
@@ -105,7 +117,10 @@ is (N + D - 1)(F + B). Our messages are handed over between threads, theirs copi
 
 Command: `bench/measure.py overhead --rounds {options.rounds}{' --quick' if options.quick else ''}`. {head()}
 {table(["operations", "worst of ours", "median of ours"], worst)}
-{table(["operations", "message", "D", "N"] + columns, rows)}""")
+{table(["operations", "message", "D", "N"] + columns, rows)}
+Chimera's step against the better of GPipe and 1F1B at N = D, as measured and as simulated:
+
+{table(["operations", "message", "D", "N", "measured gain", "simulated gain"], gains)}""")
 
 
 # ---- training

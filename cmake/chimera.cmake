@@ -17,6 +17,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 sees overlapping copies in "text" + std::string(...) where there are none (bug 105651).
   target_compile_options(chimera_options INTERFACE -Wno-restrict)
 endif()
+if(CMAKE_UNITY_BUILD)
+  # It asks for names in an anonymous namespace to stay in the main file, which is a generated one.
+  target_compile_options(chimera_options INTERFACE -Wno-subobject-linkage)
+endif()
 if(CHIMERA_WERROR)
   target_compile_options(chimera_options INTERFACE -Werror)
 endif()

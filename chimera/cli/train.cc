@@ -127,11 +127,13 @@ double median_of(const std::vector<StepLine>& lines, Field field) {
   return median(std::move(values));
 }
 
-void draw(const char* title, const Timeline& timeline, const TrainPlan& plan) {
+void draw(const std::string& title, const Timeline& timeline, double span_s,
+          const TrainPlan& plan) {
   std::cout << "\n"
             << title << "\n"
-            << draw_text(timeline, plan.program.source.placement,
-                         {.colour = wants_colour(), .columns = terminal_columns()});
+            << draw_text(
+                   timeline, plan.program.source.placement,
+                   {.colour = wants_colour(), .columns = terminal_columns(), .span_s = span_s});
 }
 
 // The rows of one group.
@@ -139,11 +141,23 @@ Timeline first_group(const Timeline& timeline, int workers) {
   return {{timeline.rows.begin(), timeline.rows.begin() + workers}};
 }
 
+// Of the first group, on one scale.
+void draw_last_step(const TrainPlan& plan, const Outcome& outcome) {
+  const Timeline whole = first_group(outcome.last_timeline, plan.workers());
+  const Timeline measured = compute_part(whole);
+  const Timeline expected = predicted(plan.program, whole);
+  const double span_s = std::max(makespan(measured), makespan(expected));
+  const auto title = [](const char* what, const Timeline& timeline) {
+    return cat(what, ", ", static_cast<int>(1000 * makespan(timeline)), " ms");
+  };
+  draw(title("last step as measured", measured), measured, span_s, plan);
+  draw(title("the same as predicted from its mean durations", expected), expected, span_s, plan);
+}
+
 void summarise(const TrainPlan& plan, const Outcome& outcome) {
   const std::vector<StepLine>& lines = outcome.lines;
   double seconds = 0;
   for (const StepLine& line : lines) seconds += line.seconds;
-  const double milliseconds = 1000 * makespan(compute_part(outcome.last_timeline));
   std::cout << std::fixed << std::setprecision(4) << "\n"
             << "loss " << lines.front().loss << " at step 1, " << lines.back().loss << " at step "
             << lines.back().step << ", in " << std::setprecision(1) << seconds << " s; median "
@@ -153,11 +167,7 @@ void summarise(const TrainPlan& plan, const Outcome& outcome) {
             << median_of(lines, &StepLine::predicted_bubble_ratio)
             << "\nmicro-batches stashed at most, by worker: " << list(outcome.peak_stash)
             << " (bound " << list(plan.verdict.peak_stash) << ")\n";
-  const Timeline measured = first_group(outcome.last_timeline, plan.workers());
-  std::cout << std::setprecision(1);
-  draw(cat("last step as measured, ", static_cast<int>(milliseconds), " ms").c_str(),
-       compute_part(measured), plan);
-  draw("the same as predicted from its mean durations", predicted(plan.program, measured), plan);
+  draw_last_step(plan, outcome);
 }
 
 // ---- the run

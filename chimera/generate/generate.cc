@@ -11,8 +11,6 @@
 namespace chimera {
 namespace {
 
-constexpr int kMaxMicros = 1 << 20;
-
 constexpr std::array<Generator, 3> kGenerators = {{
     {.name = "gpipe",
      .summary = "all forwards, then all backwards (Huang et al., 2019)",
@@ -55,9 +53,10 @@ void check(const Generator& generator, const Spec& spec) {
     refuse(generator.name,
            cat("stages is ", spec.stages, "; expected a number from 1 to ", kMaxStages));
   }
-  if (spec.micros < 1 || spec.micros > kMaxMicros) {
-    refuse(generator.name,
-           cat("micro-batches is ", spec.micros, "; expected a number from 1 to ", kMaxMicros));
+  const std::int64_t most = kMaxCells / spec.stages;
+  if (spec.micros < 1 || spec.micros > most) {
+    refuse(generator.name, cat("micro-batches is ", spec.micros, "; expected a number from 1 to ",
+                               most, " with ", spec.stages, " stages"));
   }
   if (generator.even_stages && spec.stages % 2 != 0) {
     const int below = spec.stages - 1, above = spec.stages + 1;

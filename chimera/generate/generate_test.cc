@@ -227,6 +227,7 @@ TEST(Generate, RefusesWhatCannotExistWithTheNearestLegalValues) {
       {"1f1b", {.stages = 4, .micros = 4, .pairs = 2}, "leave pairs out"},
       {"gpipe", {.stages = 0, .micros = 4, .pairs = {}}, "stages is 0"},
       {"gpipe", {.stages = 4, .micros = 0, .pairs = {}}, "micro-batches is 0"},
+      {"gpipe", {.stages = 4096, .micros = 5000, .pairs = {}}, "1 to 4096 with 4096 stages"},
       {"gpipe", {.stages = 4, .micros = -1, .pairs = {}}, "micro-batches is -1"},
       {"chimerra", {.stages = 4, .micros = 4, .pairs = {}}, "did you mean 'chimera'"},
   };

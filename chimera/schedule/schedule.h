@@ -5,12 +5,16 @@
 // runtime share. A schedule may be wrong: verify (verify.h) says so, nothing here does.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "chimera/schedule/action.h"
 #include "chimera/schedule/placement.h"
 
 namespace chimera {
+
+// At most this many (stage, micro-batch) pairs in a schedule; more is refused, before memory is.
+inline constexpr std::int64_t kMaxCells = std::int64_t{1} << 24;
 
 struct Schedule {
   std::string name;

@@ -15,7 +15,7 @@ namespace chimera {
 namespace {
 
 constexpr int kMaxWorkers = kMaxStages;
-constexpr int kMaxMicros = 1 << 20;
+constexpr int kMaxMicros = 1 << 24;
 
 class Parser {
  public:
@@ -101,6 +101,11 @@ class Parser {
     agree("workers", schedule_.workers());
     agree("pipes", schedule_.pipes());
     schedule_.micros = counts_["micros"];
+    if (std::int64_t{schedule_.micros} * schedule_.stages() > kMaxCells) {
+      line_ = seen_["micros"];
+      fail(cat(schedule_.micros), cat("at most ", kMaxCells / schedule_.stages(), " micros with ",
+                                      schedule_.stages(), " stages"));
+    }
   }
 
   // A worker without actions is written "-".

@@ -14,7 +14,7 @@
 namespace chimera {
 namespace {
 
-constexpr double kLong = 60;
+constexpr double kPatience = 60;
 
 Buffer view(std::vector<float>& values) {
   return {DType::kFloat32, reinterpret_cast<std::byte*>(values.data()), values.size()};
@@ -87,7 +87,7 @@ TEST(Local, LeavesTheBuffersOfMembersThatLeftAlone) {
         if (rank == round % kRanks) return transport->abort("left");
         if (rank % 3 == 0) return;
         try {
-          (void)sum->wait(kLong);
+          (void)sum->wait(kPatience);
         } catch (const Error& error) {
           EXPECT_STREQ(error.what(), "left");
         }
@@ -117,8 +117,8 @@ TEST(Local, WakesForTheAwaitedSenderOnly) {
   std::thread receiver([&] {
     const auto transport = world.transport(2);
     for (Tag i = 0; i < 500; ++i) {
-      EXPECT_TRUE(transport->recv(1, i, kLong));
-      EXPECT_TRUE(transport->recv(0, i, kLong));
+      EXPECT_TRUE(transport->recv(1, i, kPatience));
+      EXPECT_TRUE(transport->recv(0, i, kPatience));
     }
   });
   std::vector<std::thread> senders;
