@@ -203,7 +203,7 @@ TEST_F(TokenFileTest, AVocabularyThatFitsNoWidthIsRefused) {
 }
 
 TEST_F(TokenFileTest, OpenTextTokenisesATextAndLeavesNothingBehind) {
-  const auto bytes = make_tokenizer("bytes");
+  const auto bytes = make_tokenizer("byte");
   const TokenFile file = open_text(put("text", "In the beginning\n"), *bytes);
   EXPECT_EQ(bytes->decode(all_tokens(file)), "In the beginning\n");
   EXPECT_EQ(file.vocabulary(), 256);
@@ -212,13 +212,13 @@ TEST_F(TokenFileTest, OpenTextTokenisesATextAndLeavesNothingBehind) {
 }
 
 TEST_F(TokenFileTest, OpenTextTakesATokenFileAsItIs) {
-  const TokenFile file = open_text(put_small("tokens"), *make_tokenizer("bytes"));
+  const TokenFile file = open_text(put_small("tokens"), *make_tokenizer("byte"));
   EXPECT_EQ(file.vocabulary(), 300);
   EXPECT_EQ(all_tokens(file), (std::vector<Token>{0, 256, 299}));
 }
 
 TEST_F(TokenFileTest, OpenTextSaysWhyAFileCannotBeUsed) {
-  const auto bytes = make_tokenizer("bytes");
+  const auto bytes = make_tokenizer("byte");
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   const std::string whole = content(put_small("tokens"));
   struct Case {
@@ -243,7 +243,7 @@ TEST_F(TokenFileTest, OpenTextNamesATextThatMayNotBeRead) {
   const std::string file = put("secret", "text");
   ASSERT_EQ(::chmod(file.c_str(), 0), 0);
   expect_error(ErrorCode::kIo, "Permission denied",
-               [&] { (void)open_text(file, *make_tokenizer("bytes")); });
+               [&] { (void)open_text(file, *make_tokenizer("byte")); });
 }
 
 }  // namespace

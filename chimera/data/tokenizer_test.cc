@@ -37,11 +37,11 @@ TEST(Tokenizer, DecodeRefusesATokenOutsideTheVocabulary) {
 
 TEST(Tokenizer, AnUnknownNameIsRefusedWithTheNearestOne) {
   try {
-    (void)make_tokenizer("byte");
+    (void)make_tokenizer("bytes");
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUsage);
-    EXPECT_STREQ(error.what(), "unknown tokenizer 'byte'; known: bytes (did you mean 'bytes'?)");
+    EXPECT_STREQ(error.what(), "unknown tokenizer 'bytes'; known: byte (did you mean 'byte'?)");
   }
 }
 
