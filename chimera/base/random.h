@@ -42,8 +42,8 @@ class RandomStream {
 
   // Four words; blocks of one stream with different indices (< 2^32) are independent.
   [[nodiscard]] PhiloxBlock block(std::uint64_t index) const {
-    const PhiloxKey key = {key_[0] ^ c_, key_[1] ^ static_cast<std::uint32_t>(index >> 32)};
-    return philox(key, {static_cast<std::uint32_t>(index), a_, b_, 0x43484D52U});
+    const PhiloxKey key = {key_[0], key_[1] ^ static_cast<std::uint32_t>(index >> 32)};
+    return philox(key, {static_cast<std::uint32_t>(index), a_, b_, c_});
   }
 
   // Uniform in [0, 1) with 32 bits, for element `index`.

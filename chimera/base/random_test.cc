@@ -40,6 +40,7 @@ TEST(RandomStream, DiffersByEveryWordOfItsPurpose) {
   EXPECT_NE(base, RandomStream(1, 2, 9, 4).block(0));
   EXPECT_NE(base, RandomStream(1, 2, 3, 9).block(0));
   EXPECT_NE(base, RandomStream(1, 2, 3, 4).block(1));
+  EXPECT_NE(RandomStream(0, 2, 3, 1).block(0), RandomStream(1, 2, 3, 0).block(0));
 }
 
 }  // namespace

@@ -30,6 +30,8 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
+std::string_view first_line(std::string_view text) { return trim(text.substr(0, text.find('\n'))); }
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t begin = 0;;) {

@@ -32,6 +32,9 @@ template <class Range>
 // Without blanks at either end.
 [[nodiscard]] std::string_view trim(std::string_view text);
 
+// Up to the first line end: what other libraries throw may go on with a stack trace.
+[[nodiscard]] std::string_view first_line(std::string_view text);
+
 // The parts between separators, untrimmed; an empty text has one empty part.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 

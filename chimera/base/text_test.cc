@@ -12,6 +12,8 @@ TEST(Text, SplitsAndTrims) {
   EXPECT_EQ(split("", ','), (std::vector<std::string_view>{""}));
   EXPECT_EQ(trim(" \t a b \n"), "a b");
   EXPECT_EQ(trim("  "), "");
+  EXPECT_EQ(first_line("why \nframe 0\n"), "why");
+  EXPECT_EQ(first_line("why"), "why");
 }
 
 TEST(Text, NamesTheNearestWordOnlyWhenOneIsNear) {

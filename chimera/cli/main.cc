@@ -147,6 +147,7 @@ int main(int argc, char** argv) {
   } catch (const chimera::Error& error) {
     return chimera::report(error.what(), chimera::exit_code(error.code()));
   } catch (const std::exception& error) {
-    return chimera::report(error.what(), chimera::exit_code(chimera::ErrorCode::kCompute));
+    return chimera::report(std::string(chimera::first_line(error.what())),
+                           chimera::exit_code(chimera::ErrorCode::kCompute));
   }
 }

@@ -202,7 +202,7 @@ class Run {
     StepReport report;
     do {
       const auto start = std::chrono::steady_clock::now();
-      report = trainer.step(interrupted);
+      report = trainer.step([] { return interrupted.load(); });
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
       if (transport.rank() == 0) record(report, seconds.count());
     } while (!report.stop && report.step + 1 < plan_.config.train.steps);

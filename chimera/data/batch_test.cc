@@ -27,6 +27,7 @@ TEST(Cut, IsTheDrawnExample) {
   EXPECT_EQ(result.groups, (Groups{{{0, 2}, {2, 2}, {4, 1}}, {{5, 2}, {7, 2}, {9, 1}}}));
 }
 
+// Reported cases (docs/cases.md): S3.
 TEST(Cut, SpreadsFewSamplesOverManyGroups) {  // a group with none would skew an average
   EXPECT_EQ(cut(5, 4, 1).groups,
             (Groups{{{0, 1}, {1, 1}}, {{2, 1}, {3, 0}}, {{3, 1}, {4, 0}}, {{4, 1}, {5, 0}}}));
@@ -61,6 +62,7 @@ void expect_good_cut(int batch, int width, int micro_batch) {
   ASSERT_LE(share_most - share_least, 1);
 }
 
+// Reported cases (docs/cases.md): S3.
 TEST(Cut, HasEverySampleOnceAndIsEvenForAllSizesUpTo40) {
   for (int batch = 1; batch <= 40; ++batch) {
     for (int width = 1; width <= batch; ++width) {
@@ -72,6 +74,7 @@ TEST(Cut, HasEverySampleOnceAndIsEvenForAllSizesUpTo40) {
   }
 }
 
+// Reported cases (docs/cases.md): S5.
 TEST(Cut, RefusesAMicroBatchLargerThanTheBatchNamingBoth) {
   EXPECT_EQ(message(8, 1, 16),
             "micro_batch is 16, more than the batch of 8 samples; lower micro_batch to at most 8 "

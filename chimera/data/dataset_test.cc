@@ -58,6 +58,7 @@ TEST(TextDataset, EveryWindowComesOnceAnEpochInADifferentOrder) {
   EXPECT_EQ(orders.size(), 4U);
 }
 
+// Reported cases (docs/cases.md): H13.
 TEST(TextDataset, StepsGoOnThroughTheEndOfAnEpoch) {  // 7 samples, batches of 3, 3 epochs
   const TextDataset dataset = counting_dataset(7, 2, 3, 5);
   std::vector<int> seen(7);
@@ -69,6 +70,7 @@ TEST(TextDataset, StepsGoOnThroughTheEndOfAnEpoch) {  // 7 samples, batches of 3
   EXPECT_EQ(seen, std::vector<int>(7, 3));
 }
 
+// Reported cases (docs/cases.md): H13.
 TEST(TextDataset, AnyCutOfAStepReadsTheSameSamples) {
   const TextDataset dataset = counting_dataset(30, 5, 12, 3);
   const TokenBatch whole = dataset.read(24, 12);
@@ -112,12 +114,14 @@ TEST(TextDataset, WindowsAreCountedWithTheirLastTarget) {
   }
 }
 
+// Reported cases (docs/cases.md): S4.
 TEST(TextDataset, RefusesATextShorterThanAWindow) {
   EXPECT_EQ(message(4, {4, 1, 0}),
             "the text 'counting' has 4 tokens, less than one window of 5 (sequence and one "
             "target); use a longer text or a shorter sequence");
 }
 
+// Reported cases (docs/cases.md): S4.
 TEST(TextDataset, RefusesATextShorterThanABatchNamingBothNumbers) {
   EXPECT_EQ(message(15, {4, 8, 0}),
             "the text 'counting' has 3 windows of 4 tokens, fewer than the batch of 8 samples; use "

@@ -45,6 +45,7 @@ double slots(const Schedule& schedule) {
   return makespan(simulate(lower(schedule), Costs::uniform(schedule.stages(), 1, 1)));
 }
 
+// Reported cases (docs/cases.md): H2, P7.
 TEST(Generate, GPipeAnd1F1BAreProvedForAllSmallSizes) {
   for (int d = 1; d <= 16; ++d) {
     for (int n = 1; n <= 2 * d + 1; ++n) {
@@ -60,6 +61,7 @@ TEST(Generate, GPipeAnd1F1BAreProvedForAllSmallSizes) {
 }
 
 // Table 2 and section 3.6: 2N + D/f - 2 slots, stash exactly [D - D/(2f) + 1, D].
+// Reported cases (docs/cases.md): H8, M1.
 TEST(Generate, ChimeraHasTheSlotsAndStashOfThePaper) {
   for (int d = 2; d <= 32; d += 2) {
     for (const int f : pair_counts(d)) {
@@ -80,6 +82,7 @@ TEST(Generate, ChimeraHasTheSlotsAndStashOfThePaper) {
   }
 }
 
+// Reported cases (docs/cases.md): H1, P7, P8.
 TEST(Generate, ChimeraIsProvedForEveryNumberOfMicroBatches) {
   for (int d = 2; d <= 12; d += 2) {
     for (const int f : pair_counts(d)) {
@@ -158,7 +161,7 @@ struct Drawn {
 
 const std::vector<Drawn>& drawn() {
   static const std::vector<Drawn> figures = {
-      {"Figures 3, 6 and 7 (a)",
+      {"Figures 6 and 7 (a)",
        4,
        4,
        1,
@@ -218,6 +221,7 @@ struct Refusal {
   const char* says;
 };
 
+// Reported cases (docs/cases.md): H23, P5, P8.
 TEST(Generate, RefusesWhatCannotExistWithTheNearestLegalValues) {
   const std::vector<Refusal> refusals = {
       {"chimera", {.stages = 3, .micros = 4, .pairs = {}}, "nearest is 2 or 4"},

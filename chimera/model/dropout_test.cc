@@ -16,6 +16,7 @@ at::Tensor mask(const std::vector<std::int64_t>& samples, double probability = 0
   return dropout(at::ones({sequences, 5, width}, at::kDouble), probability, layer, site, pass);
 }
 
+// Reported cases (docs/cases.md): G25.
 TEST(Dropout, MasksDoNotDependOnTheGroupingOfSamples) {
   const at::Tensor together = mask({8, 3, 5});
   EXPECT_TRUE(at::equal(together.narrow(0, 0, 1), mask({8})));

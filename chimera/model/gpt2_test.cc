@@ -53,6 +53,7 @@ TEST_P(Gpt2Parity, LogitsEqualPlainPyTorch) {
   expect_close({{"logits", logits}}, {{"logits", file.read(kind + ".logits")}}, 1e-12);
 }
 
+// Reported cases (docs/cases.md): G28.
 TEST_P(Gpt2Parity, LossAndEveryGradientEqualPlainPyTorchInEverySplit) {
   const SafetensorsFile file(kFixture);
   const ModelSpec spec = fixture_spec(file, GetParam());

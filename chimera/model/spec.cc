@@ -33,6 +33,18 @@ void validate_heads(const ModelSpec& spec) {
                   below > 0 ? cat(below, " or ") : "", below + spec.heads));
 }
 
+// Counts of parameters and operations are kept in 64 bits.
+void validate_size(const ModelSpec& spec) {
+  constexpr double kMost = 4e18;
+  const double h = spec.hidden, t = spec.sequence, v = spec.vocabulary;
+  const double operations = spec.layers * (24 * h * h * t + 4 * h * t * t) + 2 * v * h * t;
+  if (operations <= kMost) return;
+  throw Error(ErrorCode::kUsage,
+              cat("model of ", spec.layers, " layers, hidden ", spec.hidden, ", sequence ",
+                  spec.sequence, ", vocabulary ", spec.vocabulary, " takes ", operations,
+                  " operations for one sequence, expected at most ", kMost, "; try smaller sizes"));
+}
+
 }  // namespace
 
 void validate(const ModelSpec& spec) {
@@ -43,6 +55,7 @@ void validate(const ModelSpec& spec) {
   require_positive("sequence", spec.sequence);
   require_positive("vocabulary", spec.vocabulary);
   validate_heads(spec);
+  validate_size(spec);
   if (spec.positions != 0 && spec.positions < spec.sequence) {
     throw Error(ErrorCode::kUsage, cat("model.positions is ", spec.positions,
                                        ", expected at least model.sequence, which is ",

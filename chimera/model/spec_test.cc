@@ -73,6 +73,7 @@ TEST(ParameterCount, CountsATiedHeadOnce) {
   EXPECT_EQ(parameter_count(spec), untied - std::int64_t{spec.vocabulary} * spec.hidden);
 }
 
+// Reported cases (docs/cases.md): P1.
 TEST(Parameters, StagesHaveEachOneOnceInEverySplit) {
   for (const bool tied : {false, true}) {
     ModelSpec spec = tiny_spec();

@@ -58,12 +58,14 @@ void each_split(int layers, int stages, std::vector<int>& split,
   }
 }
 
+// Reported cases (docs/cases.md): P4.
 TEST(ParseSplit, ReadsOnePartAStage) {
   EXPECT_EQ(parse_split("3,2,2,1", 8, 4), (std::vector<int>{3, 2, 2, 1}));
   EXPECT_EQ(parse_split(" 5 , 3 ", 8, 2), (std::vector<int>{5, 3}));
   EXPECT_EQ(parse_split("8", 8, 1), (std::vector<int>{8}));
 }
 
+// Reported cases (docs/cases.md): P4.
 TEST(ParseSplit, RefusalsNameTheTextAndWhatWasExpected) {
   struct Case {
     std::string text;
@@ -101,6 +103,7 @@ TEST(LayersOfStage, PutEmbeddingFirstAndHeadLast) {
   EXPECT_EQ(layers_of_stage(whole, 0).end, 10);
 }
 
+// Reported cases (docs/cases.md): P4.
 TEST(BalancedSplit, IsTheBestOfAllSplits) {
   const RandomStream stream(3, 1);
   std::uint64_t draws = 0;

@@ -8,6 +8,7 @@
 namespace chimera {
 namespace {
 
+// Reported cases (docs/cases.md): G27.
 TEST(ParameterStore, InitialValuesDoNotDependOnTheSplit) {
   const ModelSpec spec = tiny_spec();
   ParameterStore whole(7, spec.dtype);
@@ -39,6 +40,7 @@ TEST(ParameterStore, InitialValuesHaveGpt2sDeviations) {
   EXPECT_TRUE(at::equal(store.at("ln_f.bias").value, at::zeros({128}, at::kDouble)));
 }
 
+// Reported cases (docs/cases.md): G27.
 TEST(ParameterStore, InitialValuesDifferByLayerParameterAndSeed) {
   const ModelSpec spec = tiny_spec();
   ParameterStore one(1, spec.dtype), two(2, spec.dtype);

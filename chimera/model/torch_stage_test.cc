@@ -17,6 +17,7 @@ struct Cut {
   std::vector<int> sizes;
 };
 
+// Reported cases (docs/cases.md): G1, G7.
 TEST(TorchStage, LossAndGradientsDoNotDependOnTheCut) {
   const std::vector<Cut> cuts = {{{8}, {2, 2, 1}},
                                  {{4, 4}, {5}},
@@ -50,6 +51,7 @@ TEST(TorchStage, DropoutChangesWithTheStepAndNotWithTheRun) {
   EXPECT_NE(pipeline.step(), first);
 }
 
+// Reported cases (docs/cases.md): G21.
 TEST(TorchStage, BothEndsOfATiedModelOnOneWorkerShareTensorAndBuffer) {
   ModelSpec spec = tiny_spec();
   spec.tied = true;
@@ -91,6 +93,7 @@ TEST(TorchStage, GradientsStayInTheirFlatBuffers) {
             static_cast<std::byte*>(pipeline.stores[1]->flats().front().gradients.data_ptr()));
 }
 
+// Reported cases (docs/cases.md): M6.
 TEST(TorchStage, MessagesAreNotCopiedAndAreFreedByBackward) {
   const ModelSpec spec = tiny_spec();
   TestPipeline pipeline(spec, {4, 4}, make_batch(spec, 2), {1, 1});
@@ -110,6 +113,7 @@ TEST(TorchStage, MessagesAreNotCopiedAndAreFreedByBackward) {
   EXPECT_EQ(pipeline.stages[0]->in_flight(), 0);
 }
 
+// Reported cases (docs/cases.md): G19.
 TEST(TorchStage, BackwardsMayComeInAnyOrder) {
   const ModelSpec spec = tiny_spec();
   const Batch batch = make_batch(spec, 3);
@@ -123,6 +127,7 @@ TEST(TorchStage, BackwardsMayComeInAnyOrder) {
   expect_close(other.gradients(), in_order.gradients(), 1e-12);
 }
 
+// Reported cases (docs/cases.md): G12.
 TEST(TorchStage, EvaluationStashesNothingAndLeavesGradientsAlone) {
   ModelSpec spec = tiny_spec();
   TestPipeline pipeline(spec, {4, 4}, make_batch(spec, 2), {1, 1});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "chimera/base/error.h"
+#include "chimera/base/text.h"
 #include "chimera/transport/local.h"
 
 namespace chimera {
@@ -44,8 +45,9 @@ void launch_local(int ranks, const CheckedOptions& options,
       transport->abort(error.what());
       first.add(error);
     } catch (const std::exception& error) {
-      transport->abort(error.what());
-      first.add(Error(ErrorCode::kCompute, error.what()));
+      const std::string why = cat("rank ", rank, ": ", first_line(error.what()));
+      transport->abort(why);
+      first.add(Error(ErrorCode::kCompute, why));
     }
   };
   std::vector<std::thread> threads;

@@ -19,7 +19,8 @@ void wait_precisely(double seconds) {
   static_cast<void>(slack);
   constexpr auto kWakeUp = std::chrono::microseconds(60);
   if (end - Clock::now() > kWakeUp) std::this_thread::sleep_until(end - kWakeUp);
-  while (Clock::now() < end) std::this_thread::yield();
+  while (Clock::now() < end) {
+  }
 }
 
 WaitingStage::WaitingStage(const WaitingStageSpec& spec)

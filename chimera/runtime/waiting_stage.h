@@ -1,6 +1,5 @@
 // A stage that waits a set time instead of computing, and sends messages of a set size: many
-// workers run on few cores, so that the runtime's own cost can be measured and plans can be
-// emulated.
+// workers run on few cores, so that the runtime's own cost can be measured.
 #pragma once
 
 #include <cstddef>

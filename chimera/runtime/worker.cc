@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "chimera/base/check.h"
 #include "chimera/base/text.h"
 #include "chimera/runtime/tags.h"
 
@@ -48,7 +49,7 @@ std::vector<Interval> Worker::run_row(const Row& row) {
     } catch (const Error& error) {
       fail(action, error.code(), error.what());
     } catch (const std::exception& error) {
-      fail(action, ErrorCode::kCompute, error.what());
+      fail(action, ErrorCode::kCompute, std::string(first_line(error.what())));
     }
     intervals.push_back({action, start, now_s()});
   }
@@ -107,7 +108,7 @@ void Worker::backward(const Action& action) {
   }
 }
 
-void Worker::recompute(const Action&) {}  // refused in the constructor
+void Worker::recompute(const Action&) { CHECK(false); }  // refused in the constructor
 
 void Worker::count_stash() {
   int held = 0;

@@ -144,6 +144,7 @@ void expect_exact(const Schedule& schedule, int groups, ReducePolicy policy) {
   }
 }
 
+// Reported cases (docs/cases.md): H1, M6, P7.
 TEST(Worker, GivesTheGradientsOfOneDeviceForEverySchedule) {
   for (const Generator& generator : generators()) {
     for (const int d : {1, 2, 4, 6}) {
@@ -175,6 +176,7 @@ TEST(Worker, HandsResultsOverWhereTheNextStageIsItsOwn) {
 }
 
 // Results of several micro-batches wait for their sends, each by itself, in any order.
+// Reported cases (docs/cases.md): G19.
 TEST(Worker, KeepsTheResultsOfEachMicroBatchUntilTheyAreSent) {
   Program program = lower(generate("gpipe", {.stages = 2, .micros = 2, .pairs = {}}));
   const auto reorder = [](Row& row, Op op) {  // compute 0, compute 1, transfer 1, transfer 0
@@ -204,6 +206,7 @@ TEST(Worker, KeepsTheResultsOfEachMicroBatchUntilTheyAreSent) {
   EXPECT_DOUBLE_EQ(results[0].own[0], expected_own(2, 2, 1)[0]);
 }
 
+// Reported cases (docs/cases.md): H19.
 TEST(Worker, EndsEveryRankWithOneMessageWhenAStageThrows) {
   const Program program = lower(generate("chimera", {.stages = 4, .micros = 4, .pairs = {}}));
   std::mutex mutex;
@@ -239,6 +242,7 @@ TEST(Worker, EndsEveryRankWithOneMessageWhenAStageThrows) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
 }
 
+// Reported cases (docs/cases.md): H19.
 TEST(Worker, EndsWithATimeLimitThatNamesTheMessage) {
   const Program program = lower(generate("1f1b", {.stages = 2, .micros = 1, .pairs = {}}));
   CheckedOptions options;
@@ -261,6 +265,7 @@ TEST(Worker, EndsWithATimeLimitThatNamesTheMessage) {
   }
 }
 
+// Reported cases (docs/cases.md): G28.
 TEST(Worker, RefusesActionsThatItCannotRun) {
   const Program program = lower(parse(
       "name: split\nstages: 1\nworkers: 1\npipes: 1\nmicros: 1\nplacement: 0\n0F0,0I0,0W0\n", "s"));

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "chimera/base/check.h"
+#include "chimera/schedule/transfers.h"
 #include "chimera/schedule/walk.h"
 
 namespace chimera {
@@ -86,9 +87,10 @@ class PairedRun {
   }
 
   [[nodiscard]] std::size_t channel(std::size_t worker, const Action& action) const {
-    const auto peer =
-        static_cast<std::size_t>(program_.source.placement.worker(action.pipe, peer_stage(action)));
-    return is_send(action.op) ? index_[worker * workers_ + peer] : index_[peer * workers_ + worker];
+    const ChannelEnds ends =
+        channel_of(program_.source.placement, static_cast<int>(worker), action);
+    return index_[static_cast<std::size_t>(ends.from) * workers_ +
+                  static_cast<std::size_t>(ends.to)];
   }
 
   const Program& program_;

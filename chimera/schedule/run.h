@@ -1,5 +1,5 @@
-// run: the one switch over ops. What walks a row of a program implements Executor: the runtime's
-// worker, a dry run that prints, a test that records.
+// run: the one switch over ops. What executes a row of a program implements Executor, as the
+// runtime's worker does.
 #pragma once
 
 #include <span>

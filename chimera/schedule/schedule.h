@@ -1,8 +1,8 @@
 // A Schedule says who computes what, in which order; a Program is the same with communication,
 // gradient reduction and the optimizer's step put in: what workers run.
 //
-// Both are plain values and the only thing that generators, verifier, simulator, planner and
-// runtime share. A schedule may be wrong: verify (verify.h) says so, nothing here does.
+// Both are plain values and the only thing that generators, verifier, simulator and runtime
+// share. A schedule may be wrong: verify (verify.h) says so, nothing here does.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@
 //   0F0,0F1,3F2@1,3B2@1,3F3@1,3B3@1,0B0,0B1
 //   ...
 //
-// print(parse(text)) == text for what print printed, and parse(print(schedule)) == schedule always.
+// print(parse(text)) == text for what print printed, and parse(print(schedule)) == schedule for
+// every schedule whose name is one line without '#'.
 #pragma once
 
 #include <string>

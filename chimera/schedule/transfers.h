@@ -17,6 +17,13 @@ struct ChannelEnds {
   friend auto operator<=>(const ChannelEnds&, const ChannelEnds&) = default;
 };
 
+// The channel of a send or receive on `worker`.
+[[nodiscard]] inline ChannelEnds channel_of(const Placement& placement, int worker,
+                                            const Action& action) {
+  const int peer = placement.worker(action.pipe, peer_stage(action));
+  return is_send(action.op) ? ChannelEnds{worker, peer} : ChannelEnds{peer, worker};
+}
+
 // A send or receive and its place in the program.
 struct Transfer {
   std::size_t worker = 0, position = 0;

@@ -332,9 +332,7 @@ class Verifier {
   // ---- 4. progress
 
   [[nodiscard]] ChannelEnds channel_of(std::size_t worker, const Action& action) const {
-    const int here = static_cast<int>(worker);
-    const int peer = source_.placement.worker(action.pipe, peer_stage(action));
-    return is_send(action.op) ? ChannelEnds{here, peer} : ChannelEnds{peer, here};
+    return chimera::channel_of(source_.placement, static_cast<int>(worker), action);
   }
 
   void check_progress() {

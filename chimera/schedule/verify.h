@@ -26,7 +26,7 @@ enum class Rule {
   kDependency,  // an action whose input is not there when it comes
   kChannel,     // a send without its receive or the other way; messages in another order than taken
   kProgress,    // workers that wait for each other in a circle
-  kLifetime,    // a buffer used before it is filled, after it is freed, or while in transfer
+  kLifetime,    // a message sent before its buffer is filled or after it is freed
   kReduce,      // a gradient not reduced, reduced before its last contribution or twice
   kStep,        // no step, two steps, work after it
 };

@@ -105,6 +105,7 @@ TEST(Verify, CatchesEveryDoubledAction) {
   });
 }
 
+// Reported cases (docs/cases.md): H23.
 TEST(Verify, CatchesEveryActionSentElsewhere) {
   for_each_action([&](Program program, std::size_t worker, std::size_t i) {
     if (program.rows.size() < 2) return;
@@ -260,6 +261,23 @@ TEST(Verify, FindsHowManyMessagesAChannelMustHold) {
   EXPECT_EQ(most, 1);
 }
 
+TEST(Verify, CatchesAMicroBatchThatChangesPipes) {
+  // Both pipes have the same placement, so that nothing but the pipe is wrong.
+  const Verdict verdict =
+      verify(lower(parse("name: hop\nstages: 2\nworkers: 2\npipes: 2\nmicros: 1\n"
+                         "placement: 0,1;0,1\n0F0,0B0\n1F0@1,1B0@1\n",
+                         "hop")));
+  EXPECT_TRUE(has(verdict, Rule::kPipe, 1));
+}
+
+TEST(Verify, CatchesAnActivationSentAfterItWasFreed) {
+  Program program = lower(generate("1f1b", {.stages = 2, .micros = 1, .pairs = {}}));
+  Row& row = program.rows[0];  // 0F0 0SEND_F0 0RECV_B0 0B0 ...
+  std::rotate(row.begin() + 1, row.begin() + 2, row.begin() + 4);
+  EXPECT_TRUE(has(verify(program), Rule::kLifetime, 0));
+}
+
+// Reported cases (docs/cases.md): M1.
 TEST(Verify, CountsThePeakStashOfEachWorker) {
   const Verdict verdict = verify(lower(generate("1f1b", {.stages = 4, .micros = 8, .pairs = {}})));
   EXPECT_EQ(verdict.peak_stash, (std::vector<int>{4, 3, 2, 1}));

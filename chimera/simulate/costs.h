@@ -1,4 +1,4 @@
-// Costs: how long things take. The simulator's input, measured by a profile or given by hand.
+// Costs: how long things take. The simulator's input, measured or given by hand.
 // All times in seconds, sizes in bytes. A plain value.
 #pragma once
 

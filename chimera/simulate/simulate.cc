@@ -4,8 +4,7 @@
 //
 //   compute      start = free;  end = start + cost
 //   send         takes the worker no time; the message leaves when the channel is free, keeps it
-//   for
-//                bytes / bandwidth, and arrives a latency later
+//                for bytes / bandwidth, and arrives a latency later
 //   receive      end = max(free, arrival)
 //   reduce begin takes no time; the all-reduce runs from the last begin of its stage group
 //   reduce wait  end = max(free, last begin + cost)
@@ -20,6 +19,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/schedule/transfers.h"
 #include "chimera/schedule/walk.h"
 
 namespace chimera {
@@ -84,9 +84,7 @@ class Simulator {
   };
 
   Channel& channel(std::size_t worker, const Action& action) {
-    const int here = static_cast<int>(worker);
-    const int peer = program_.source.placement.worker(action.pipe, peer_stage(action));
-    return is_send(action.op) ? channels_[{here, peer}] : channels_[{peer, here}];
+    return channels_[channel_of(program_.source.placement, static_cast<int>(worker), action)];
   }
 
   void send(std::size_t worker, const Action& action) {
@@ -128,7 +126,7 @@ class Simulator {
   const Program& program_;
   const Costs& costs_;
   std::vector<double> free_;
-  std::map<std::pair<int, int>, Channel> channels_;
+  std::map<ChannelEnds, Channel> channels_;
   std::vector<Reduction> reductions_;  // by stage
   Timeline timeline_;
 };

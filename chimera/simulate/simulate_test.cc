@@ -52,6 +52,19 @@ TEST(Simulate, GivesDirectConcatenationItsLength) {
   for (int k = 1; k <= 4; ++k) EXPECT_DOUBLE_EQ(length("chimera", 6, 6 * k, 1, 1), 12.0 * k + 4);
 }
 
+// Table 2 and section 3.5: (D-2f)/(2fN+D-2f) at equal workloads, (D-2)/(3N/2+D-2) at B = 2F.
+TEST(Simulate, GivesChimeraItsBubbleRatio) {
+  for (int d = 2; d <= 16; d += 2) {
+    for (int f = 1; f <= d / 2; ++f) {
+      if (d / 2 % f != 0) continue;
+      const Timeline timeline = run("chimera", {.stages = d, .micros = d, .pairs = f}, 1, 1);
+      EXPECT_NEAR(bubble_ratio(timeline), (d - 2.0 * f) / (2.0 * f * d + d - 2.0 * f), 1e-12);
+    }
+    const Timeline timeline = run("chimera", {.stages = d, .micros = d, .pairs = {}}, 1, 2);
+    EXPECT_NEAR(bubble_ratio(timeline), (d - 2.0) / (1.5 * d + d - 2.0), 1e-12);
+  }
+}
+
 TEST(Simulate, AddsLatencyAndTransferOnTheCriticalPath) {
   const Program program = lower(generate("gpipe", {.stages = 2, .micros = 1, .pairs = {}}));
   Costs costs = Costs::uniform(2, 1, 2);

@@ -12,7 +12,7 @@ AdamW::AdamW(ParameterStore& store, double weight_decay) : store_(store) {
     group.gradients.push_back(parameter.gradient);
     group.first.push_back(at::zeros_like(parameter.gradient));
     group.second.push_back(at::zeros_like(parameter.gradient));
-    group.steps.push_back(at::zeros({}, at::TensorOptions().dtype(at::kFloat)));
+    group.steps.push_back(at::zeros({}, parameter.gradient.options().dtype(at::kFloat)));
   }
 }
 

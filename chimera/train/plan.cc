@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -65,7 +66,13 @@ int TrainPlan::owner(const ParameterSpec& parameter) const {
 }
 
 TrainPlan make_plan(Config config, std::int64_t data_vocabulary) {
-  if (config.model.vocabulary == 0) config.model.vocabulary = static_cast<int>(data_vocabulary);
+  if (config.model.vocabulary == 0) {
+    if (data_vocabulary > std::numeric_limits<int>::max()) {
+      throw Error(ErrorCode::kData, cat("the data's vocabulary is ", data_vocabulary,
+                                        "; expected at most ", std::numeric_limits<int>::max()));
+    }
+    config.model.vocabulary = static_cast<int>(data_vocabulary);
+  }
   validate(config.model);
   check_pipeline(config.pipeline);
   TrainPlan plan;

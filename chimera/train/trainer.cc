@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "chimera/base/error.h"
+#include "chimera/base/text.h"
 #include "chimera/model/tensor.h"
 #include "chimera/runtime/tags.h"
 #include "chimera/train/learning_rate.h"
@@ -57,6 +59,12 @@ Trainer::Trainer(const TrainPlan& plan, const Dataset& dataset, Transport& trans
       store_(plan.config.train.seed, plan.config.model.dtype, device),
       everyone_(static_cast<std::size_t>(plan.ranks())) {
   std::iota(everyone_.begin(), everyone_.end(), 0);
+  if (!device.is_cpu() && transport.size() > 1) {
+    throw Error(
+        ErrorCode::kUsage,
+        cat("device ", device.str(), " with ", transport.size(),
+            " workers; the local transport adds gradients up on the CPU, use it or one worker"));
+  }
   const auto worker = static_cast<std::size_t>(seat_.worker);
   WorkerOptions options{.step = [this] { finish_step(); },
                         .stash_bound = plan.verdict.peak_stash[worker]};
@@ -103,8 +111,8 @@ void Trainer::begin_pass(bool training, std::int64_t first_sample) {
   for (TorchStage* stage : stages_) stage->begin_step(context);
 }
 
-StepReport Trainer::step(bool ask_stop) {
-  ask_stop_ = ask_stop;
+StepReport Trainer::step(const std::function<bool()>& wants_stop) {
+  wants_stop_ = wants_stop;
   begin_pass(true, step_ * plan_.config.train.batch);
   store_.zero_gradients();
   std::vector<Interval> own = worker_->run_row();
@@ -129,7 +137,7 @@ void Trainer::finish_step() {
   Sums sums(plan_.parameters.size());
   add_losses(sums);
   add_squares(sums);
-  sums.stop_votes() = ask_stop_ ? 1 : 0;
+  sums.stop_votes() = wants_stop_ && wants_stop_() ? 1 : 0;
   reduce(sums);
   report_ = {.step = step_,
              .loss = sums.loss(),

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -39,8 +40,9 @@ class Trainer {
           at::Device device = at::kCPU);
   ~Trainer();
 
-  // `ask_stop`: this rank would like the run to end after this step.
-  StepReport step(bool ask_stop = false);
+  // `wants_stop` is asked when the rank's work of the step is done: whether the run should end after
+  // it. One rank that says so is enough.
+  StepReport step(const std::function<bool()>& wants_stop = {});
 
   // Mean loss per token over samples [first, first + batch) of the dataset, without dropout.
   // Changes nothing that training sees.
@@ -78,7 +80,7 @@ class Trainer {
   std::vector<int> everyone_;
   std::int64_t step_ = 0;
   std::int64_t first_sample_ = 0;  // of the pass under way
-  bool ask_stop_ = false;
+  std::function<bool()> wants_stop_;
   StepReport report_;
 };
 

@@ -59,6 +59,7 @@ TEST(Program, RefusesBadWordsInOneLine) {
   expect_error(run("show chimera --format"), 2, "--format");
 }
 
+// Reported cases (docs/cases.md): H23, P5.
 TEST(Program, RefusesSchedulesThatCannotBe) {
   expect_error(run("show chimra --stages 4 --micros 4"), 2, "did you mean 'chimera'?");
   expect_error(run("show chimera --stages 5 --micros 4"), 2, "4 or 6");

@@ -102,6 +102,7 @@ TEST(Train, TrainsLogsSavesAndSamples) {
 }
 
 // The printed loss is the true one whichever rank has it, in every layout.
+// Reported cases (docs/cases.md): G14.
 TEST(Train, LogsTheSameLossAndNormInEveryLayout) {
   const Job job;
   std::vector<std::vector<nlohmann::json>> logs;
@@ -127,6 +128,7 @@ TEST(Train, LogsTheSameLossAndNormInEveryLayout) {
   }
 }
 
+// Reported cases (docs/cases.md): H13.
 TEST(Train, GoesOnWithTheNextEpochWhereTheTextEnds) {
   Job job;
   write(job.folder.file("text"), std::string(10 * 16 + 1, 'x'));  // ten samples
@@ -149,6 +151,7 @@ TEST(Train, RefusesBadTexts) {
   job.expect_refused({}, 2, "data.text is empty");
 }
 
+// Reported cases (docs/cases.md): H23.
 TEST(Train, RefusesBadConfigurations) {
   const Job job;
   job.expect_refused({"--set", "pipeline.stagse=4"}, 2, "did you mean 'stages'");
@@ -170,6 +173,7 @@ TEST(Train, RefusesFoldersThatItCannotWriteBeforeItStarts) {
   job.expect_refused({"--save", job.folder.file("text/save")}, 3, "text/save");
 }
 
+// Reported cases (docs/cases.md): H19.
 TEST(Train, EndsWithOneMessageForATokenOutsideTheVocabulary) {
   const Job job;
   const Result result =

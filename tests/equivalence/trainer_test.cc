@@ -31,6 +31,7 @@ Config chimera_config() {
   return config;
 }
 
+// Reported cases (docs/cases.md): G12.
 TEST(Trainer, EvaluatesBetweenStepsWithoutATrace) {
   Config config = chimera_config();
   config.model.dropout = 0.1;
@@ -61,6 +62,7 @@ TEST(Trainer, EvaluatesBetweenStepsWithoutATrace) {
   }
 }
 
+// Reported cases (docs/cases.md): H19.
 TEST(Trainer, EndsEveryRankAtOnceWithATokenOutsideTheVocabulary) {
   Config config = chimera_config();
   config.model.vocabulary = 60;  // the data has up to 100
@@ -96,7 +98,8 @@ TEST(Trainer, StopsAllRanksAfterTheSameStepWhenOneAsks) {
   on_every_rank(plan, [&](Transport& transport) {
     Trainer trainer(plan, dataset, transport);
     EXPECT_FALSE(trainer.step().stop);
-    stopped += trainer.step(transport.rank() == 2).stop ? 1 : 0;
+    const auto wants_stop = [&] { return transport.rank() == 2; };
+    stopped += trainer.step(wants_stop).stop ? 1 : 0;
   });
   EXPECT_EQ(stopped, 4);
 }
@@ -108,9 +111,12 @@ long resident_pages() {
   return resident;
 }
 
+// Reported cases (docs/cases.md): M1, M12.
 TEST(Trainer, KeepsItsMemoryFlatFromStepToStep) {
   Config config = chimera_config();
   config.train.batch = 8;
+  config.model.hidden = 64;  // messages of 32 KB, 48 of them a step: a leak of one in ten shows
+  config.model.sequence = 64;
   const TinyDataset dataset(101, config.model.sequence);
   const TrainPlan plan = make_plan(config, 101);
   std::vector<long> pages;
@@ -124,9 +130,10 @@ TEST(Trainer, KeepsItsMemoryFlatFromStepToStep) {
               plan.verdict.peak_stash[static_cast<std::size_t>(transport.rank())]);
   });
   constexpr long kPagesPerMebibyte = 256;
-  EXPECT_LT(pages[59] - pages[9], 4 * kPagesPerMebibyte);
+  EXPECT_LT(pages[59] - pages[9], 6 * kPagesPerMebibyte);
 }
 
+// Reported cases (docs/cases.md): S5.
 TEST(Plan, RefusesWhatCannotRunBeforeItStarts) {
   const auto message = [](auto change) -> std::string {
     Config config = chimera_config();
