@@ -78,8 +78,8 @@ def key_of(line):
 
 
 def overhead(options):
-    stages, units = ([4, 8], [1, 2]) if options.quick else ([4, 8, 16], [1, 2, 4])
-    peer_stages, peer_units = ([4], [1]) if options.quick else ([4, 8], [1, 2])
+    stages, units = [4, 8, 16], ([1] if options.quick else [1, 2, 4])
+    peer_stages, peer_units = [4, 8], ([1] if options.quick else [1, 2])
     forward_ms, sizes = [10, 2], [4096, 4 << 20]
     ratios, seconds, simulated = {}, {}, {}
     for _ in range(options.rounds):

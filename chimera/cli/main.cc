@@ -1,4 +1,6 @@
 // The program: a table of modes, and the one place where errors end.
+#include <fcntl.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -55,10 +57,26 @@ std::vector<Parsed> add_modes(CLI::App& app) {
   return added;
 }
 
+// One line of bounded length, whatever a user's words in it hold.
+std::string printable(std::string text) {
+  constexpr std::size_t kMost = 1000;
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
+  if (text.size() > kMost) text = text.substr(0, kMost) + " ...";
+  return text;
+}
+
 int report(const std::string& what, int code) {
   std::cout.flush();
-  std::cerr << "chimera: error: " << what << std::endl;
+  std::cerr << "chimera: error: " << printable(what) << std::endl;
   return code;
+}
+
+// Where a standard stream is closed the next file opened would take its place, and its output.
+void open_closed_streams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (::fcntl(stream, F_GETFD) == -1) ::open("/dev/null", O_RDONLY);
+  }
 }
 
 // The first word decides, before the parser says less about it.
@@ -143,6 +161,7 @@ int run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    chimera::open_closed_streams();
     return chimera::run_program(argc, argv);
   } catch (const chimera::Error& error) {
     return chimera::report(error.what(), chimera::exit_code(error.code()));

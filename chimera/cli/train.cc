@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
@@ -102,7 +103,7 @@ void introduce(const TrainPlan& plan, std::int64_t windows) {
             << parameter_count(model) << " parameters, " << info(model.dtype).name << "\n"
             << "data      " << config.data.text << ", " << windows << " sequences\n"
             << "pipeline  " << summary(plan.program.source) << "; split " << list(plan.split)
-            << "; " << config.pipeline.width << " group(s); batch " << config.train.batch
+            << "; width " << config.pipeline.width << "; batch " << config.train.batch
             << " in micro-batches of " << config.pipeline.micro_batch << "\n"
             << std::endl;
 }
@@ -165,7 +166,7 @@ void summarise(const TrainPlan& plan, const Outcome& outcome) {
             << " tokens/s\nbubble ratio, median over steps: measured " << std::setprecision(3)
             << median_of(lines, &StepLine::bubble_ratio) << ", predicted "
             << median_of(lines, &StepLine::predicted_bubble_ratio)
-            << "\nmicro-batches stashed at most, by worker: " << list(outcome.peak_stash)
+            << "\nmicro-batches stashed at most, by rank: " << list(outcome.peak_stash)
             << " (bound " << list(plan.verdict.peak_stash) << ")\n";
   draw_last_step(plan, outcome);
 }
@@ -236,6 +237,17 @@ class Run {
   Outcome outcome_;  // each rank writes its own element; the rest is rank 0's
 };
 
+// The log would replace what the run reads.
+void refuse_overwriting(const TrainOptions& options, const Config& config) {
+  if (options.log.empty()) return;
+  for (const std::string& input : {options.config, config.data.text}) {
+    std::error_code error;
+    if (!std::filesystem::equivalent(options.log, input, error)) continue;
+    throw Error(ErrorCode::kUsage,
+                cat("--log is '", options.log, "', which the run reads; name another file"));
+  }
+}
+
 int train(const TrainOptions& options) {
   const Config config = load_config(options.config, options.overrides);
   if (config.data.text.empty()) {
@@ -243,12 +255,14 @@ int train(const TrainOptions& options) {
   }
   const auto tokenizer = make_tokenizer(config.data.tokenizer);
   TokenFile tokens = open_text(config.data.text, *tokenizer);
-  const TrainPlan plan = make_plan(config, tokens.vocabulary());
+  // The data first: it bounds the batch, and so what the plan may take.
   const TextDataset dataset(
       std::move(tokens),
       {.sequence = config.model.sequence, .batch = config.train.batch, .seed = config.train.seed});
-  if (!options.save.empty()) prepare_folder(options.save);
+  const TrainPlan plan = make_plan(config, dataset.vocabulary());
+  refuse_overwriting(options, config);
   StepLog log(options.log);
+  if (!options.save.empty()) prepare_folder(options.save);
   introduce(plan, dataset.windows());
   catch_interrupt();
   const Outcome outcome = Run(plan, dataset, log).train();

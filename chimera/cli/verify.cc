@@ -52,10 +52,12 @@ void print_proof(const Verdict& verdict) {
 }
 
 int print_violations(const Program& program, const Verdict& verdict) {
-  for (const Violation& violation : verdict.violations) {
-    std::cout << "\n" << explain(program, violation);
-  }
+  constexpr std::size_t kShown = 50;
   const std::size_t found = verdict.violations.size();
+  for (std::size_t i = 0; i < std::min(found, kShown); ++i) {
+    std::cout << "\n" << explain(program, verdict.violations[i]);
+  }
+  if (found > kShown) std::cout << "\n... and " << found - kShown << " more\n";
   std::cout << "\n" << found << (found == 1 ? " violation\n" : " violations\n");
   return kViolated;
 }

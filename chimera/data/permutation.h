@@ -11,7 +11,7 @@
 // less than 2 size, a walk takes less than two passes on average. (Black & Rogaway, "Ciphers with
 // arbitrary finite domains", CT-RSA 2002.)
 //
-//     size 5, seed 4:   0 -> 3    1 -> 4    2 -> 6 -> 0    3 -> 7 -> 5 -> 1    4 -> 2
+//     size 5, seed 4:   0 -> 3    1 -> 2    2 -> 4    3 -> 0    4 -> 1
 //
 // So an epoch over any number of windows needs no array, and any sample of any epoch is found at
 // once, for example after a restart. Covered by permutation_test.cc.

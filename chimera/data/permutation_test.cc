@@ -48,7 +48,7 @@ TEST(Permutation, LargeSizesStayInRangeAndDoNotCollide) {
 
 // A changed order would change every later training run: change it knowingly.
 TEST(Permutation, TheOrderIsTheOneOfTheDrawnExample) {
-  EXPECT_EQ(order(5, 4, 0), (std::vector<std::uint64_t>{3, 4, 0, 1, 2}));
+  EXPECT_EQ(order(5, 4, 0), (std::vector<std::uint64_t>{3, 2, 4, 0, 1}));
 }
 
 TEST(Permutation, SeedsAndEpochsGiveDifferentOrders) {

@@ -129,7 +129,14 @@ Json read_header(std::ifstream& file, const Path& path, std::uint64_t length) {
   std::string text(static_cast<std::size_t>(length), '\0');
   file.read(text.data(), static_cast<std::streamsize>(length));
   if (!file) fail_io(path, "read");
-  Json header = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  // A header is three deep. What is deeper is damaged, and would exhaust the stack when copied.
+  bool too_deep = false;
+  const auto watch_depth = [&](int depth, Json::parse_event_t, Json&) {
+    too_deep = too_deep || depth > 4;
+    return !too_deep;
+  };
+  const Json header = Json::parse(text, watch_depth, /*allow_exceptions=*/false);
+  if (too_deep) fail_data(path, "has a header nested too deeply; it is damaged");
   if (!header.is_object()) {
     fail_data(path, "has a header that is no JSON object; it is damaged or is no safetensors file");
   }

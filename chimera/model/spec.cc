@@ -10,6 +10,7 @@ namespace chimera {
 namespace {
 
 constexpr std::array<std::string_view, 1> kKinds = {"gpt2"};
+constexpr int kMostLayers = 10000;
 
 void require_positive(std::string_view name, int value) {
   if (value >= 1) return;
@@ -50,6 +51,10 @@ void validate_size(const ModelSpec& spec) {
 void validate(const ModelSpec& spec) {
   validate_kind(spec.kind);
   require_positive("layers", spec.layers);
+  if (spec.layers > kMostLayers) {
+    throw Error(ErrorCode::kUsage,
+                cat("model.layers is ", spec.layers, ", expected at most ", kMostLayers));
+  }
   require_positive("hidden", spec.hidden);
   require_positive("heads", spec.heads);
   require_positive("sequence", spec.sequence);

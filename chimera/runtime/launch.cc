@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -51,7 +52,15 @@ void launch_local(int ranks, const CheckedOptions& options,
     }
   };
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run_rank, rank);
+  try {
+    for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run_rank, rank);
+  } catch (const std::system_error& error) {
+    const std::string why = cat("started ", threads.size(), " of ", ranks,
+                                " threads, one a worker; the system allows no more (",
+                                error.code().message(), "), use fewer workers");
+    first.add(Error(ErrorCode::kCompute, why));
+    world.abort(why);
+  }
   for (std::thread& thread : threads) thread.join();
   first.rethrow(world.aborted());
 }

@@ -112,12 +112,16 @@ void find_capacities(const Program& program, std::vector<Channel>& channels) {
   PairedRun run(program, channels);
   while (!run.advance()) ++channels[run.waiting_channel()].capacity;
   for (Channel& channel : channels) {
-    while (channel.capacity > 0) {
-      --channel.capacity;
-      if (ends(program, channels)) continue;
-      ++channel.capacity;
-      break;
+    int low = 0, high = channel.capacity;  // enough from somewhere in between on, certainly at high
+    while (low < high) {
+      channel.capacity = low + (high - low) / 2;
+      if (ends(program, channels)) {
+        high = channel.capacity;
+      } else {
+        low = channel.capacity + 1;
+      }
     }
+    channel.capacity = high;
   }
 }
 

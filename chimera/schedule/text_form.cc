@@ -135,8 +135,8 @@ class Parser {
       rest = rest.substr(0, at);
     }
     if (const auto plus = rest.find('+'); plus != std::string_view::npos) {
-      result.span =
-          static_cast<std::uint8_t>(number(word, rest.substr(plus + 1), 1, 255, "a span"));
+      result.span = static_cast<std::uint8_t>(
+          number(word, rest.substr(plus + 1), 1, std::min(255, schedule_.micros), "a span"));
       rest = rest.substr(0, plus);
     }
     result.micro = number(word, rest, 0, schedule_.micros - result.span, "a micro-batch");

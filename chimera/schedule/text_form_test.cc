@@ -59,7 +59,7 @@ TEST(TextForm, NamesLineWordAndWhatWasExpected) {
       {"0W0", "0W4", "test:7: '0W4': expected a micro-batch from 0 to 3"},
       {"0W0", "0W0@2", "test:7: '0W0@2': expected a pipe from 0 to 1"},
       {"0F2+2@1", "0F3+2@1", "test:8: '0F3+2@1': expected a micro-batch from 0 to 2"},
-      {"0F2+2@1", "0F2+0@1", "test:8: '0F2+0@1': expected a span from 1 to 255"},
+      {"0F2+2@1", "0F2+0@1", "test:8: '0F2+0@1': expected a span from 1 to 4"},
       {"0W0", "0W99999999999", "test:7: '0W99999999999': expected a micro-batch"},
       {"micros: 4", "micros: 10000000", "test:5: '10000000': expected at most 8388608 micros"},
       {"micros: 4", "micros: 0", "test:5: '0': expected a number of micros from 1"},

@@ -17,9 +17,14 @@ template <class Attempt>
 std::vector<std::size_t> walk(const Rows& rows, Attempt attempt,
                               std::vector<std::size_t> positions = {}) {
   positions.resize(rows.size(), 0);
+  // Ascending, then descending: forwards go up the workers, backwards down, so most work is found
+  // in a sweep or two.
+  bool ascends = false;
   for (bool progress = true; progress;) {
     progress = false;
-    for (std::size_t worker = 0; worker < rows.size(); ++worker) {
+    ascends = !ascends;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::size_t worker = ascends ? i : rows.size() - 1 - i;
       std::size_t& position = positions[worker];
       while (position < rows[worker].size() && attempt(worker, position)) {
         ++position;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iomanip>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -65,7 +67,8 @@ bool read_bool(std::string_view key, const toml::node& node) {
 }
 
 DType read_dtype(std::string_view key, const toml::node& node) {
-  constexpr std::array<std::string_view, 3> kNames = {"fp64", "fp32", "bf16"};
+  constexpr std::array<std::string_view, 3> kNames = {
+      info(DType::kFloat64).name, info(DType::kFloat32).name, info(DType::kBFloat16).name};
   const std::string name = read_string(key, node);
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   if (found == kNames.end()) {
@@ -118,7 +121,7 @@ Key integer(std::string_view section, std::string_view name, std::string_view he
             value = static_cast<std::remove_reference_t<decltype(value)>>(
                 read_integer(key, node, low, high));
           },
-          [=](const Config& config) { return cat(at(const_cast<Config&>(config))); }};
+          [=](const Config& config) { return cat(at(config)); }};
 }
 
 template <class At>
@@ -128,7 +131,7 @@ Key number(std::string_view section, std::string_view name, std::string_view hel
           [=](Config& config, std::string_view key, const toml::node& node) {
             at(config) = read_number(key, node, low, open);
           },
-          [=](const Config& config) { return exact(at(const_cast<Config&>(config))); }};
+          [=](const Config& config) { return exact(at(config)); }};
 }
 
 template <class At>
@@ -138,7 +141,7 @@ Key text(std::string_view section, std::string_view name, std::string_view help,
           [=](Config& config, std::string_view key, const toml::node& node) {
             at(config) = parse_text(key, node);
           },
-          [=](const Config& config) { return toml_text(at(const_cast<Config&>(config))); }};
+          [=](const Config& config) { return toml_text(at(config)); }};
 }
 
 template <class At>
@@ -147,9 +150,7 @@ Key flag(std::string_view section, std::string_view name, std::string_view help,
           [=](Config& config, std::string_view key, const toml::node& node) {
             at(config) = read_bool(key, node);
           },
-          [=](const Config& config) {
-            return std::string(at(const_cast<Config&>(config)) ? "true" : "false");
-          }};
+          [=](const Config& config) { return std::string(at(config) ? "true" : "false"); }};
 }
 
 Key dtype_key() {
@@ -165,84 +166,84 @@ const std::vector<Key>& keys() {
   constexpr std::int64_t kLong = std::numeric_limits<std::int64_t>::max();
   static const std::vector<Key> table = {
       text(
-          "model", "kind", "gpt2", [](Config & c) -> auto& { return c.model.kind; }),
+          "model", "kind", "gpt2", [](auto& c) -> auto& { return c.model.kind; }),
       integer(
-          "model", "layers", "transformer blocks",
-          [](Config & c) -> auto& { return c.model.layers; }, 1),
+          "model", "layers", "transformer blocks", [](auto& c) -> auto& { return c.model.layers; },
+          1),
       integer(
-          "model", "hidden", "width", [](Config & c) -> auto& { return c.model.hidden; }, 1),
+          "model", "hidden", "width", [](auto& c) -> auto& { return c.model.hidden; }, 1),
       integer(
           "model", "heads", "attention heads; divide hidden",
-          [](Config & c) -> auto& { return c.model.heads; }, 1),
+          [](auto& c) -> auto& { return c.model.heads; }, 1),
       integer(
           "model", "sequence", "tokens of a sequence",
-          [](Config & c) -> auto& { return c.model.sequence; }, 1),
+          [](auto& c) -> auto& { return c.model.sequence; }, 1),
       integer(
           "model", "vocabulary", "tokens that the model knows; 0: as many as the data's",
-          [](Config & c) -> auto& { return c.model.vocabulary; }, 0),
+          [](auto& c) -> auto& { return c.model.vocabulary; }, 0),
       number(
           "model", "dropout", "probability, from 0 to below 1",
-          [](Config & c) -> auto& { return c.model.dropout; }, 0, false),
+          [](auto& c) -> auto& { return c.model.dropout; }, 0, false),
       flag(
           "model", "tied", "the head shares the token embedding's weights",
-          [](Config & c) -> auto& { return c.model.tied; }),
+          [](auto& c) -> auto& { return c.model.tied; }),
       dtype_key(),
       text(
           "data", "text", "a text file, or a token file",
-          [](Config & c) -> auto& { return c.data.text; }),
+          [](auto& c) -> auto& { return c.data.text; }),
       text(
-          "data", "tokenizer", "byte", [](Config & c) -> auto& { return c.data.tokenizer; }),
+          "data", "tokenizer", "byte", [](auto& c) -> auto& { return c.data.tokenizer; }),
       integer(
-          "train", "steps", "optimizer steps", [](Config & c) -> auto& { return c.train.steps; }, 1,
+          "train", "steps", "optimizer steps", [](auto& c) -> auto& { return c.train.steps; }, 1,
           kLong),
       integer(
           "train", "batch", "sequences of one optimizer step",
-          [](Config & c) -> auto& { return c.train.batch; }, 1),
+          [](auto& c) -> auto& { return c.train.batch; }, 1),
       number(
           "train", "learning_rate", "after warm-up; falls along a cosine to a tenth",
-          [](Config & c) -> auto& { return c.train.learning_rate; }, 0, true),
+          [](auto& c) -> auto& { return c.train.learning_rate; }, 0, true),
       integer(
           "train", "warmup_steps", "steps over which the learning rate rises",
-          [](Config & c) -> auto& { return c.train.warmup_steps; }, 0, kLong),
+          [](auto& c) -> auto& { return c.train.warmup_steps; }, 0, kLong),
       number(
           "train", "weight_decay", "AdamW's, of matrices alone",
-          [](Config & c) -> auto& { return c.train.weight_decay; }, 0, false),
+          [](auto& c) -> auto& { return c.train.weight_decay; }, 0, false),
       number(
           "train", "clip", "largest gradient norm over all stages; 0: no limit",
-          [](Config & c) -> auto& { return c.train.clip; }, 0, false),
+          [](auto& c) -> auto& { return c.train.clip; }, 0, false),
       integer(
           "train", "seed", "of initial weights, dropout and the order of data",
-          [](Config & c) -> auto& { return c.train.seed; }, 0, kLong),
+          [](auto& c) -> auto& { return c.train.seed; }, 0, kLong),
       text(
           "pipeline", "schedule", "gpipe, 1f1b or chimera",
-          [](Config & c) -> auto& { return c.pipeline.schedule; }),
+          [](auto& c) -> auto& { return c.pipeline.schedule; }),
       integer(
           "pipeline", "stages", "D: parts of the model, and workers of a group",
-          [](Config & c) -> auto& { return c.pipeline.stages; }, 1),
+          [](auto& c) -> auto& { return c.pipeline.stages; }, 1),
       integer(
           "pipeline", "pairs", "f: pairs of pipes (chimera); divides stages / 2",
-          [](Config & c) -> auto& { return c.pipeline.pairs; }, 1),
+          [](auto& c) -> auto& { return c.pipeline.pairs; }, 1),
       integer(
           "pipeline", "width", "W: groups of workers, each with the whole model",
-          [](Config & c) -> auto& { return c.pipeline.width; }, 1),
+          [](auto& c) -> auto& { return c.pipeline.width; }, 1),
       integer(
           "pipeline", "micro_batch", "B: sequences of a micro-batch, at most",
-          [](Config & c) -> auto& { return c.pipeline.micro_batch; }, 1),
+          [](auto& c) -> auto& { return c.pipeline.micro_batch; }, 1),
       text(
           "pipeline", "split", "blocks of each stage, as \"3,2,2,1\"; empty: balanced",
-          [](Config & c) -> auto& { return c.pipeline.split; }, read_split),
+          [](auto& c) -> auto& { return c.pipeline.split; }, read_split),
       text(
           "pipeline", "reduce", "when gradients are reduced: at-end, eager, eager-opt",
-          [](Config & c) -> auto& { return c.pipeline.reduce; }),
+          [](auto& c) -> auto& { return c.pipeline.reduce; }),
       text(
           "pipeline", "transport", "local: the workers are threads",
-          [](Config & c) -> auto& { return c.pipeline.transport; }),
+          [](auto& c) -> auto& { return c.pipeline.transport; }),
       integer(
           "pipeline", "threads", "intra-op threads of each worker",
-          [](Config & c) -> auto& { return c.pipeline.threads; }, 1),
+          [](auto& c) -> auto& { return c.pipeline.threads; }, 1, 1024),
       number(
           "pipeline", "limit_s", "longest wait for a message, in seconds",
-          [](Config & c) -> auto& { return c.pipeline.limit_s; }, 0, true),
+          [](auto& c) -> auto& { return c.pipeline.limit_s; }, 0, true),
   };
   return table;
 }
@@ -317,7 +318,11 @@ Config parse_config(std::string_view text, std::string_view source,
                   cat(source, ": '", section.str(), "' stands outside a section; expected one of ",
                       join(sections()), " in brackets before it"));
     }
-    if (values->empty()) continue;
+    const auto known = sections();
+    if (std::find(known.begin(), known.end(), section.str()) == known.end()) {
+      throw Error(ErrorCode::kUsage,
+                  cat(source, ": ", unknown_word("section", section.str(), known)));
+    }
     for (const auto& [name, value] : *values) {
       set(config, source, section.str(), name.str(), value);
     }
@@ -328,12 +333,18 @@ Config parse_config(std::string_view text, std::string_view source,
 
 Config load_config(const std::string& path, std::span<const std::string> overrides) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.is_open() || file.bad() || std::filesystem::is_directory(path)) {
     throw Error(ErrorCode::kIo,
                 cat("cannot read the configuration '", path, "'; does the file exist?"));
   }
-  return parse_config(text.str(), path, overrides);
+  // A configuration is a page; the parser recurses, so that what is none could exhaust the stack.
+  constexpr std::size_t kMostBytes = 16 * 1024;
+  if (text.size() > kMostBytes) {
+    throw Error(ErrorCode::kUsage, cat("the configuration '", path, "' has ", text.size(),
+                                       " bytes; expected at most ", kMostBytes));
+  }
+  return parse_config(text, path, overrides);
 }
 
 std::string print(const Config& config) {

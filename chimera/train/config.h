@@ -30,7 +30,7 @@ struct TrainConfig {
 
 struct PipelineConfig {
   std::string schedule = "chimera";
-  int stages = 1;
+  int stages = 2;
   int pairs = 1;
   int width = 1;
   int micro_batch = 1;  // sequences

@@ -57,6 +57,7 @@ TEST(Config, RefusesEachMistakeInOneLine) {
                  "unknown key in [pipeline] 'stagse'; known: schedule, stages");
   expect_refusal(refusal("[pipeline]\nstagse = 4"), "(did you mean 'stages'?)");
   expect_refusal(refusal("[pipelin]\nstages = 4"), "(did you mean 'pipeline'?)");
+  expect_refusal(refusal("[pipelin]"), "(did you mean 'pipeline'?)");
   expect_refusal(refusal("[pipeline]\nvirtual = 2"), "unknown key in [pipeline] 'virtual'");
   expect_refusal(refusal("stages = 4"), "'stages' stands outside a section");
   expect_refusal(refusal("[pipeline]\nstages = \"4\""),

@@ -1,7 +1,9 @@
 #include "chimera/train/sample.h"
 
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <system_error>
 
@@ -54,9 +56,15 @@ Token TrainedModel::next(std::span<const Token> context, const SampleOptions& op
           .to(store_.device())
           .unsqueeze(0);
   const at::Tensor logits = model_.forward(tokens, {})[0][-1].to(at::kDouble).cpu();
+  if (!logits.isfinite().all().item<bool>()) {
+    throw Error(ErrorCode::kData,
+                "the model's weights are no numbers any more; its training "
+                "diverged, try a lower train.learning_rate");
+  }
   if (options.temperature == 0) return logits.argmax().item<Token>();
   const RandomStream random(options.seed, kSampling);
-  return draw(at::softmax(logits / options.temperature, 0), random.uniform(index));
+  const at::Tensor scaled = (logits - logits.max()) / options.temperature;
+  return draw(at::softmax(scaled, 0), random.uniform(index));
 }
 
 void TrainedModel::sample(std::vector<Token> prompt, const SampleOptions& options,
@@ -95,10 +103,17 @@ void save_model(const std::filesystem::path& directory, const Config& config,
 void prepare_folder(const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  const std::filesystem::path probe = directory / ".probe";
-  const bool writable = !error && std::ofstream(probe).put('x').flush().good();
-  std::filesystem::remove(probe, error);
-  if (writable) return;
+  std::string probe = (directory / ".chimera-XXXXXX").string();
+  const int file = error ? -1 : ::mkstemp(probe.data());
+  const bool writable = file >= 0 && ::write(file, "x", 1) == 1;
+  if (file >= 0) {
+    ::close(file);
+    ::unlink(probe.c_str());
+  }
+  if (writable && !std::filesystem::is_directory(directory / kWeights) &&
+      !std::filesystem::is_directory(directory / kConfig)) {
+    return;
+  }
   throw Error(ErrorCode::kIo, cat("cannot write to the folder '", directory.string(),
                                   "'; name one that exists or can be made, and is writable"));
 }

@@ -145,6 +145,11 @@ void Trainer::finish_step() {
              .learning_rate = learning_rate(config, step_),
              .stop = sums.stop_votes() > 0,
              .timeline = {}};
+  if (!std::isfinite(report_.loss) || !std::isfinite(report_.gradient_norm)) {
+    throw Error(ErrorCode::kCompute,
+                cat("the training diverged: loss ", report_.loss, ", gradient norm ",
+                    report_.gradient_norm, "; try a lower train.learning_rate"));
+  }
   clip(report_.gradient_norm);
   optimizer_->step(report_.learning_rate);
 }

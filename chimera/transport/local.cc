@@ -142,6 +142,8 @@ std::unique_ptr<Transport> LocalWorld::transport(int rank) {
   return std::make_unique<LocalTransport>(*state_, rank);
 }
 
+void LocalWorld::abort(const std::string& why) noexcept { state_->abort(why); }
+
 std::string LocalWorld::aborted() const { return state_->aborted.text(); }
 
 }  // namespace chimera

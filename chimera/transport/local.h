@@ -21,6 +21,9 @@ class LocalWorld {
   // The transport of one rank, to be used by one thread. Once for each rank.
   [[nodiscard]] std::unique_ptr<Transport> transport(int rank);
 
+  // As Transport::abort, from outside any rank.
+  void abort(const std::string& why) noexcept;
+
   // The text of the first abort, or "".
   [[nodiscard]] std::string aborted() const;
 

@@ -99,6 +99,7 @@ TEST(Train, TrainsLogsSavesAndSamples) {
   EXPECT_EQ(text.out.rfind("In the", 0), 0U);
   EXPECT_EQ(text.out.size(), 6U + 20U + 1U);
   EXPECT_EQ(run(words).out, text.out);
+  EXPECT_EQ(run({"sample", save, "--prompt", "x", "--temperature", "1e-308"}).code, 0);
 }
 
 // The printed loss is the true one whichever rank has it, in every layout.
@@ -165,6 +166,31 @@ TEST(Train, RefusesBadConfigurations) {
   job.expect_refused({"--virtual", "2"}, 2, "--virtual");
   job.expect_refused({"--set", "model.heads=3"}, 2, "3");
   expect_error(run({"train", job.folder.file("other.toml")}), 3, "other.toml");
+}
+
+TEST(Train, RefusesSizesBeyondAllMeasureInOneLine) {
+  const Job job;
+  job.expect_refused({"--set", "model.layers=100000000"}, 2, "at most 10000");
+  job.expect_refused({"--set", "model.hidden=2000000000", "--set", "model.heads=1"}, 2,
+                     "operations");
+  job.expect_refused({"--set", "train.batch=2000000000"}, 3, "2000000000");
+  job.expect_refused({"--set", "pipeline.threads=100000"}, 2, "from 1 to 1024");
+  job.expect_refused({"--set", "pipeline.width=5000", "--set", "train.batch=200"}, 2, "5000");
+}
+
+TEST(Train, RefusesALogThatWouldReplaceWhatItReads) {
+  const Job job;
+  const std::string text = read(job.folder.file("text"));
+  job.expect_refused({"--log", job.folder.file("text")}, 2, "which the run reads");
+  job.expect_refused({"--log", job.folder.file("run.toml")}, 2, "which the run reads");
+  EXPECT_EQ(read(job.folder.file("text")), text);
+}
+
+TEST(Train, EndsWhenItDiverges) {
+  const Job job;
+  const Result result = job.train({"--set", "train.learning_rate=1e300"});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_TRUE(has(result.err, "the training diverged")) << result.err;
 }
 
 TEST(Train, RefusesFoldersThatItCannotWriteBeforeItStarts) {
