@@ -25,7 +25,7 @@ struct TextStyle {
 // pipe comes from the placement.
 //
 //      0     2     4     6     8     10    12    14
-//   P0 F0 F1 ...... f2 b2=== f3 ...
+//   P0 F0 F1 .. f2 b2=== f3 b3=== .. B0=== ..... B1===
 [[nodiscard]] std::string draw_text(const Timeline& timeline, const Placement& placement,
                                     const TextStyle& style = {});
 

@@ -7,7 +7,7 @@
 // labels where that fits, else down to one column. Else the width is stretched over the time.
 //
 //      0     2     4     6     8     10    12    14      F forward down   f forward up
-//   P0 F0 F1 ...... f2 b2=== f3 b3=== B0=== B1===         B backward down  b backward up
+//   P0 F0 F1 .. f2 b2=== f3 b3=== .. B0=== ..... B1===   B backward down  b backward up
 //
 // tests: render_test.cc
 #include <algorithm>
