@@ -11,7 +11,6 @@ disturbance of the machine hits all of them.
 """
 
 import argparse
-import ctypes
 import itertools
 import json
 import statistics
@@ -24,12 +23,6 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 import group
 
 SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
-
-
-def exact_timers():
-    """Sleeps end when they should, not up to 50 us later: as Chimera's waiting stages do."""
-    PR_SET_TIMERSLACK = 29
-    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0)
 
 
 class Wait(torch.autograd.Function):
@@ -64,7 +57,6 @@ class Loss(torch.autograd.Function):
 class WaitingStage(torch.nn.Module):
     def __init__(self, message, gradient, forward_s, backward_s):
         super().__init__()
-        exact_timers()
         self.weight = torch.nn.Parameter(torch.zeros(1))  # so that the first stage has a backward
         self.fixed = (message, gradient, forward_s, backward_s)
 
