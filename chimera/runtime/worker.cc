@@ -59,7 +59,7 @@ std::vector<Interval> Worker::run_row(const Row& row) {
 void Worker::fail(const Action& action, ErrorCode code, const std::string& why) {
   if (code == ErrorCode::kPeer) throw Error(code, why);  // has its place in front already
   std::string text = cat("rank ", transport_.rank(), ", worker ", seat_.worker);
-  if (action.op != Op::kStep) text += cat(", stage ", action.stage);
+  if (action.stage != kAllStages) text += cat(", stage ", action.stage);
   if (action.op < Op::kReduceBegin) text += cat(", micro-batch ", action.micro);
   text += cat(", ", info(action.op).name, ": ", why);
   transport_.abort(text);
@@ -69,7 +69,8 @@ void Worker::fail(const Action& action, ErrorCode code, const std::string& why) 
 void Worker::refuse_unknown_actions() const {
   for (const Action& action : row_) {
     if (action.op != Op::kRecompute && action.op != Op::kBackwardInput &&
-        action.op != Op::kBackwardWeight) {
+        action.op != Op::kBackwardWeight && action.op != Op::kStashWeights &&
+        action.op != Op::kFreeWeights) {
       continue;
     }
     throw Error(ErrorCode::kUsage,
@@ -198,6 +199,9 @@ void Worker::reduce_wait(const Action& action) {
     part.reduction.reset();
   }
 }
+
+void Worker::stash_weights(const Action&) { CHECK(false); }  // refused in the constructor
+void Worker::free_weights(const Action&) { CHECK(false); }
 
 void Worker::step(const Action&) {
   if (options_.step) options_.step();

@@ -75,6 +75,8 @@ class Worker final : private Executor {
   void recv(const Action& action) override;
   void reduce_begin(const Action& action) override;
   void reduce_wait(const Action& action) override;
+  void stash_weights(const Action& action) override;
+  void free_weights(const Action& action) override;
   void step(const Action& action) override;
 
   Stage& stage(const Action& action) { return *stages_.at(action.stage); }

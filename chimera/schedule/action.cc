@@ -5,12 +5,12 @@
 namespace chimera {
 
 std::string to_string(const Action& action) {
-  if (action.op == Op::kStep) return std::string(info(action.op).letter);
+  if (action.op == Op::kStep && action.stage == kAllStages) return "STEP";
   std::string word = cat(action.stage, info(action.op).letter);
-  if (action.op == Op::kReduceBegin || action.op == Op::kReduceWait) return word;
-  word += cat(action.micro);
+  if (!is_update(action.op) || action.op == Op::kStep) word += cat(action.micro);
   if (action.span != 1) word += cat('+', int{action.span});
   if (action.pipe != 0) word += cat('@', action.pipe);
+  if (action.age != 0) word += cat('~', action.age);
   return word;
 }
 

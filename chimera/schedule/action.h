@@ -27,16 +27,25 @@ enum class Op : std::uint8_t {
   // The all-reduce of a stage's gradients over its stage group; `micro` and `pipe` are 0.
   kReduceBegin,
   kReduceWait,
-  // The optimizer's step, the last action of a row; `stage`, `micro` and `pipe` are 0.
+  // Weight versions, of a stage that computes while another version of it is still needed
+  // (PipeDream): stash keeps the newest version before the next step replaces it, free drops a
+  // kept one. `micro` and `pipe` are 0.
+  kStashWeights,
+  kFreeWeights,
+  // The optimizer's step. Of one stage, with all micro-batches up to `micro`, where the schedule
+  // itself says when to step; else of all stages of the worker (kAllStages), at the row's end.
   kStep,
 };
+
+// The stage of a step that is of all stages of its worker.
+inline constexpr std::int16_t kAllStages = -1;
 
 struct OpInfo {
   std::string_view name;    // in messages
   std::string_view letter;  // in the text form
 };
 
-inline constexpr std::array<OpInfo, 12> kOps = {{
+inline constexpr std::array<OpInfo, 14> kOps = {{
     {"forward", "F"},
     {"backward", "B"},
     {"backward-input", "I"},
@@ -48,7 +57,9 @@ inline constexpr std::array<OpInfo, 12> kOps = {{
     {"recv-gradient", "RECV_B"},
     {"reduce-begin", "REDUCE"},
     {"reduce-wait", "WAIT"},
-    {"step", "STEP"},
+    {"stash-weights", "STASH"},
+    {"free-weights", "FREE"},
+    {"step", "S"},
 }};
 
 [[nodiscard]] constexpr const OpInfo& info(Op op) { return kOps[static_cast<std::size_t>(op)]; }
@@ -58,6 +69,9 @@ struct Action {
   std::uint8_t span = 1;  // covers micro-batches [micro, micro + span)
   std::int16_t stage = 0;
   std::int16_t pipe = 0;
+  // F, B, I, W, R and FREE: which weights, as how many steps ago they were the newest. 0: the
+  // newest that the worker has.
+  std::int16_t age = 0;
   std::int32_t micro = 0;
 
   friend bool operator==(const Action&, const Action&) = default;
@@ -90,7 +104,10 @@ using Rows = std::vector<Row>;    // one row a worker
   return action.stage + (next ? 1 : -1);
 }
 
-// One word of the text form: <stage><op><micro>[+span][@pipe], as in 3B2@1 (docs/formats.md).
+// Of weights: reduction, versions and the step.
+[[nodiscard]] constexpr bool is_update(Op op) { return op >= Op::kReduceBegin; }
+
+// One word of the text form: <stage><op><micro>[+span][@pipe][~age], as in 3B2@1 (docs/formats.md).
 [[nodiscard]] std::string to_string(const Action& action);
 
 }  // namespace chimera

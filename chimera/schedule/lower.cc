@@ -201,7 +201,7 @@ Row lower_row(const Schedule& schedule, std::size_t worker, const std::vector<Be
     if (!begin.eager) row.push_back(of_stage(Op::kReduceBegin, begin.stage));
   }
   for (const Begin& begin : begins) row.push_back(of_stage(Op::kReduceWait, begin.stage));
-  row.push_back({.op = Op::kStep});
+  row.push_back({.op = Op::kStep, .stage = kAllStages});
   return row;
 }
 

@@ -23,6 +23,10 @@ void run_action(const Action& action, Executor& executor) {
       return executor.reduce_begin(action);
     case Op::kReduceWait:
       return executor.reduce_wait(action);
+    case Op::kStashWeights:
+      return executor.stash_weights(action);
+    case Op::kFreeWeights:
+      return executor.free_weights(action);
     case Op::kStep:
       return executor.step(action);
   }

@@ -19,6 +19,8 @@ class Executor {
   virtual void recv(const Action& action) = 0;
   virtual void reduce_begin(const Action& action) = 0;
   virtual void reduce_wait(const Action& action) = 0;
+  virtual void stash_weights(const Action& action) = 0;
+  virtual void free_weights(const Action& action) = 0;
   virtual void step(const Action& action) = 0;
 };
 

@@ -137,7 +137,8 @@ class Verifier {
       }
     }
     if (!stepped) {
-      add(Rule::kStep, worker, row.size(), {.op = Op::kStep}, "the row has no step");
+      add(Rule::kStep, worker, row.size(), {.op = Op::kStep, .stage = kAllStages},
+          "the row has no step");
       check_reduced(at);
     }
     verdict_.peak_stash.push_back(peak);
@@ -259,6 +260,8 @@ class Verifier {
         return once(at, now.sent_gradient);
       case Op::kReduceBegin:
       case Op::kReduceWait:
+      case Op::kStashWeights:
+      case Op::kFreeWeights:
       case Op::kStep:
         return;
     }

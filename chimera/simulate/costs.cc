@@ -13,8 +13,9 @@ double Costs::compute(const Action& action) const {
   const auto stage = static_cast<std::size_t>(action.stage);
   switch (action.op) {
     case Op::kForward:
-    case Op::kRecompute:
       return action.span * forward_s[stage];
+    case Op::kRecompute:
+      return action.span * (recompute_s.empty() ? forward_s : recompute_s)[stage];
     case Op::kBackward:
       return action.span * backward_s[stage];
     case Op::kBackwardInput:

@@ -12,7 +12,8 @@ namespace chimera {
 struct Costs {
   // One element a stage, for one micro-batch; an action of span k takes k times as long.
   std::vector<double> forward_s;
-  std::vector<double> backward_s;  // I and W take half of it each where they are apart
+  std::vector<double> backward_s;   // I and W take half of it each where they are apart
+  std::vector<double> recompute_s;  // or empty: as long as the forward
 
   // A message of L bytes arrives latency + L / bandwidth after its send (alpha + beta L), and keeps
   // its channel busy for L / bandwidth.

@@ -41,6 +41,7 @@ void check_times(const std::vector<double>& times, int stages, const char* what,
 void check(const Costs& costs, int stages) {
   check_times(costs.forward_s, stages, "forward times", false);
   check_times(costs.backward_s, stages, "backward times", false);
+  check_times(costs.recompute_s, stages, "recompute times", true);
   check_times(costs.reduce_s, stages, "all-reduce times", true);
   check_times(costs.boundary_bytes, stages - 1, "boundary sizes", true);
   check_times({costs.latency_s, costs.step_s}, 2, "latency and step times", false);

@@ -18,6 +18,15 @@ struct Interval {
 
 struct Timeline {
   std::vector<std::vector<Interval>> rows;  // one a worker, in the order of its row
+  // What goes on beside the rows: the all-reduces that each worker takes part in, as reduce-begin
+  // actions, from the begin on this worker to the end of the sum. One list a worker, or empty.
+  std::vector<std::vector<Interval>> reductions = {};
+};
+
+// Bytes from this time on, until the next level.
+struct Level {
+  double time_s = 0;
+  double bytes = 0;
 };
 
 // End of the last action of any worker.
