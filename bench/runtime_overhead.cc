@@ -31,7 +31,7 @@ struct Case {
   std::vector<double> measured_s = {};
 
   [[nodiscard]] Program program() const {
-    return lower(generate(schedule, {.stages = stages, .micros = micros, .pairs = {}}));
+    return lower(generate(schedule, {.stages = stages, .micros = micros}));
   }
 };
 

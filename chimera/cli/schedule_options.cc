@@ -11,6 +11,7 @@
 #include "chimera/base/text.h"
 #include "chimera/cli/files.h"
 #include "chimera/cli/mode.h"
+#include "chimera/schedule/recompute.h"
 #include "chimera/schedule/text_form.h"
 
 namespace chimera {
@@ -31,10 +32,11 @@ bool is_file(const std::string& source) {
 }
 
 Schedule load_file(const ScheduleOptions& options) {
-  if (options.stages || options.micros || options.pairs) {
+  if (options.has_numbers()) {
     throw Error(ErrorCode::kUsage, cat("'", options.source,
                                        "' is a schedule file, which says its own numbers; leave "
-                                       "--stages, --micros and --pairs out"));
+                                       "--stages, --micros, --pairs, --method, --fused and --steps "
+                                       "out"));
   }
   const bool piped = options.source == "-";
   return parse(read_file(options.source), piped ? "standard input" : options.source);
@@ -48,9 +50,13 @@ Schedule generated(const ScheduleOptions& options) {
             options.stages || options.micros ? "" : " and ", options.micros ? "" : "--micros",
             "; for example: ", options.source, " --stages 4 --micros 8"));
   }
-  return generate(options.source, {.stages = options.stages.value_or(0),
-                                   .micros = options.micros.value_or(0),
-                                   .pairs = options.pairs});
+  Spec spec{.stages = options.stages.value_or(0),
+            .micros = options.micros.value_or(0),
+            .pairs = options.pairs,
+            .fused = options.fused,
+            .steps = options.steps};
+  if (!options.method.empty()) spec.method = chimera::method(options.method);
+  return generate(options.source, spec);
 }
 
 double number(std::string_view option, std::string_view words, std::string_view word) {
@@ -78,10 +84,40 @@ void ScheduleOptions::add(CLI::App& app) {
   app.add_option("--micros", micros, "N: micro-batches of one group in one step")->type_name("N");
   app.add_option("--pairs", pairs, "f: pairs of opposite pipes (chimera; default 1)")
       ->type_name("F");
+  app.add_option("--method", method,
+                 cat("How chimera goes beyond N = D: ", join(kMethods), " (default direct)"))
+      ->type_name("METHOD");
+  app.add_flag("--fused", fused, "Doubling: both forwards of a pair as one action");
+  app.add_option("--steps", steps, "Steps of an asynchronous schedule, N micro-batches each (1)")
+      ->type_name("K");
+  app.add_option("--recompute", recompute,
+                 "Stages whose activations are recomputed: none, all, or a 0 or 1 for each stage, "
+                 "as 1,1,0,0 (default none)")
+      ->type_name("WHICH");
+}
+
+bool ScheduleOptions::has_numbers() const {
+  return stages || micros || pairs || steps || fused || !method.empty();
 }
 
 Schedule ScheduleOptions::load() const {
-  return is_file(source) ? load_file(*this) : generated(*this);
+  return chimera::with_recompute(is_file(source) ? load_file(*this) : generated(*this), recompute);
+}
+
+Schedule with_recompute(Schedule schedule, std::string_view which) {
+  if (which == "none") return schedule;
+  std::vector<bool> stages(static_cast<std::size_t>(schedule.stages()), which == "all");
+  if (which != "all") {
+    const auto words = split(which, ',');
+    if (words.size() != stages.size() ||
+        !std::all_of(words.begin(), words.end(), [](auto w) { return w == "0" || w == "1"; })) {
+      throw Error(ErrorCode::kUsage, cat("--recompute is '", which,
+                                         "'; expected none, all, or a 0 or 1 for each of the ",
+                                         schedule.stages(), " stages, as 1,1,0,0"));
+    }
+    for (std::size_t stage = 0; stage < words.size(); ++stage) stages[stage] = words[stage] == "1";
+  }
+  return with_recompute(std::move(schedule), stages);
 }
 
 void DurationOptions::add(CLI::App& app) {

@@ -21,9 +21,14 @@ namespace chimera {
 // A schedule that we generate (by name and numbers) or that a file says.
 struct ScheduleOptions {
   std::string source;  // a generator's name, a file, or "-"
-  std::optional<int> stages, micros, pairs;
+  std::optional<int> stages, micros, pairs, steps;
+  std::string method;  // empty: not given
+  bool fused = false;
+  std::string recompute = "none";
 
   void add(CLI::App& app);
+  // What of the numbers and words above only a named schedule takes, or empty.
+  [[nodiscard]] bool has_numbers() const;
   [[nodiscard]] Schedule load() const;  // throws Error
 };
 
@@ -41,6 +46,10 @@ struct ReduceOption {
   void add(CLI::App& app);
   [[nodiscard]] Program lower(const Schedule& schedule) const;  // throws Error
 };
+
+// The schedule with the recomputes that `which` asks for: "none", "all", or a 0 or 1 for each stage.
+// Throws Error.
+[[nodiscard]] Schedule with_recompute(Schedule schedule, std::string_view which);
 
 // Refuses (throws Error) what is not finite and greater than 0, or 0 where `zero` allows it.
 void check_time(std::string_view option, double value, bool zero);

@@ -54,11 +54,11 @@ Costs costs_of(const SimulateOptions& options, int stages) {
   return costs;
 }
 
-void print_json(const Schedule& schedule, const Timeline& timeline) {
+void print_json(const Schedule& schedule, const Verdict& verdict, const Timeline& timeline) {
   nlohmann::ordered_json workers = nlohmann::ordered_json::array();
   for (int worker = 0; worker < schedule.workers(); ++worker) {
     workers.push_back(
-        {{"peak_stash", peak_stash(timeline, worker)}, {"busy", busy(timeline, worker)}});
+        {{"peak_stash", verdict.peak_stash[static_cast<std::size_t>(worker)]}, {"busy", busy(timeline, worker)}});
   }
   const nlohmann::ordered_json all = {{"schedule", schedule.name},
                                       {"stages", schedule.stages()},
@@ -69,7 +69,7 @@ void print_json(const Schedule& schedule, const Timeline& timeline) {
   std::cout << all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
 }
 
-void print_table(const Schedule& schedule, const Timeline& timeline) {
+void print_table(const Schedule& schedule, const Verdict& verdict, const Timeline& timeline) {
   const double end = makespan(timeline);
   std::cout << summary(schedule) << "\n"
             << "makespan      " << end << "\n"
@@ -79,7 +79,7 @@ void print_table(const Schedule& schedule, const Timeline& timeline) {
     const double working = busy(timeline, worker);
     std::cout << std::left << std::setw(6) << cat("P", worker) << std::right << std::setw(11)
               << working << std::setw(11) << end - working << std::setw(12)
-              << peak_stash(timeline, worker) << "\n";
+              << verdict.peak_stash[static_cast<std::size_t>(worker)] << "\n";
   }
 }
 
@@ -87,12 +87,13 @@ int run_simulate(const SimulateOptions& options) {
   const Schedule schedule = options.schedule.load();
   const Costs costs = costs_of(options, schedule.stages());
   const Program program = options.reduce.lower(schedule);
-  if (const Verdict verdict = verify(program); !verdict.ok()) return refuse(program, verdict);
+  const Verdict verdict = verify(program);
+  if (!verdict.ok()) return refuse(program, verdict);
   const Timeline timeline = simulate(program, costs);
   if (options.json) {
-    print_json(schedule, timeline);
+    print_json(schedule, verdict, timeline);
   } else {
-    print_table(schedule, timeline);
+    print_table(schedule, verdict, timeline);
     std::cout << "\n" << draw_text(timeline, schedule.placement, options.width.style(true));
   }
   return kOk;

@@ -224,16 +224,16 @@ struct Refusal {
 // Reported cases (docs/cases.md): H23, P5, P8.
 TEST(Generate, RefusesWhatCannotExistWithTheNearestLegalValues) {
   const std::vector<Refusal> refusals = {
-      {"chimera", {.stages = 3, .micros = 4, .pairs = {}}, "nearest is 2 or 4"},
-      {"chimera", {.stages = 1, .micros = 4, .pairs = {}}, "nearest is 2"},
+      {"chimera", {.stages = 3, .micros = 4}, "nearest is 2 or 4"},
+      {"chimera", {.stages = 1, .micros = 4}, "nearest is 2"},
       {"chimera", {.stages = 8, .micros = 4, .pairs = 3}, "must divide 4: 1, 2, 4"},
       {"chimera", {.stages = 8, .micros = 4, .pairs = 0}, "must divide 4: 1, 2, 4"},
       {"1f1b", {.stages = 4, .micros = 4, .pairs = 2}, "leave pairs out"},
-      {"gpipe", {.stages = 0, .micros = 4, .pairs = {}}, "stages is 0"},
-      {"gpipe", {.stages = 4, .micros = 0, .pairs = {}}, "micro-batches is 0"},
-      {"gpipe", {.stages = 4096, .micros = 5000, .pairs = {}}, "1 to 4096 with 4096 stages"},
-      {"gpipe", {.stages = 4, .micros = -1, .pairs = {}}, "micro-batches is -1"},
-      {"chimerra", {.stages = 4, .micros = 4, .pairs = {}}, "did you mean 'chimera'"},
+      {"gpipe", {.stages = 0, .micros = 4}, "stages is 0"},
+      {"gpipe", {.stages = 4, .micros = 0}, "micro-batches is 0"},
+      {"gpipe", {.stages = 4096, .micros = 5000}, "1 to 4096 with 4096 stages"},
+      {"gpipe", {.stages = 4, .micros = -1}, "micro-batches is -1"},
+      {"chimerra", {.stages = 4, .micros = 4}, "did you mean 'chimera'"},
   };
   for (const Refusal& refusal : refusals) {
     try {

@@ -8,6 +8,9 @@ namespace chimera {
 
 [[nodiscard]] Schedule make_gpipe(const Spec& spec);
 [[nodiscard]] Schedule make_one_f_one_b(const Spec& spec);
+[[nodiscard]] Schedule make_gems(const Spec& spec);
+[[nodiscard]] Schedule make_pipedream(const Spec& spec);
+[[nodiscard]] Schedule make_pipedream_2bw(const Spec& spec);
 [[nodiscard]] Schedule make_chimera(const Spec& spec);
 
 // A compute action of one micro-batch.

@@ -150,7 +150,7 @@ TEST(Worker, GivesTheGradientsOfOneDeviceForEverySchedule) {
     for (const int d : {1, 2, 4, 6}) {
       if (generator.even_stages && d % 2 != 0) continue;
       for (const int n : {1, 2, 3, d, d + 1, 2 * d}) {
-        const Spec spec{.stages = d, .micros = n, .pairs = {}};
+        const Spec spec{.stages = d, .micros = n};
         expect_exact(generate(generator.name, spec), 1, ReducePolicy::kEagerOpt);
         expect_exact(generate(generator.name, spec), 2, ReducePolicy::kEager);
       }
@@ -178,7 +178,7 @@ TEST(Worker, HandsResultsOverWhereTheNextStageIsItsOwn) {
 // Results of several micro-batches wait for their sends, each by itself, in any order.
 // Reported cases (docs/cases.md): G19.
 TEST(Worker, KeepsTheResultsOfEachMicroBatchUntilTheyAreSent) {
-  Program program = lower(generate("gpipe", {.stages = 2, .micros = 2, .pairs = {}}));
+  Program program = lower(generate("gpipe", {.stages = 2, .micros = 2}));
   const auto reorder = [](Row& row, Op op) {  // compute 0, compute 1, transfer 1, transfer 0
     std::vector<Action> transfers;
     for (const Action& action : row) {
@@ -208,7 +208,7 @@ TEST(Worker, KeepsTheResultsOfEachMicroBatchUntilTheyAreSent) {
 
 // Reported cases (docs/cases.md): H19.
 TEST(Worker, EndsEveryRankWithOneMessageWhenAStageThrows) {
-  const Program program = lower(generate("chimera", {.stages = 4, .micros = 4, .pairs = {}}));
+  const Program program = lower(generate("chimera", {.stages = 4, .micros = 4}));
   std::mutex mutex;
   std::vector<std::string> messages;
   const auto start = std::chrono::steady_clock::now();
@@ -244,7 +244,7 @@ TEST(Worker, EndsEveryRankWithOneMessageWhenAStageThrows) {
 
 // Reported cases (docs/cases.md): H19.
 TEST(Worker, EndsWithATimeLimitThatNamesTheMessage) {
-  const Program program = lower(generate("1f1b", {.stages = 2, .micros = 1, .pairs = {}}));
+  const Program program = lower(generate("1f1b", {.stages = 2, .micros = 1}));
   CheckedOptions options;
   options.limit_s = 0.05;
   const auto body = [&](Transport& transport) {
@@ -276,7 +276,7 @@ TEST(Worker, RefusesActionsThatItCannotRun) {
 }
 
 TEST(WaitingStage, WaitsAtLeastAsLongAsItShould) {
-  const Program program = lower(generate("1f1b", {.stages = 2, .micros = 2, .pairs = {}}));
+  const Program program = lower(generate("1f1b", {.stages = 2, .micros = 2}));
   std::atomic<double> longest{0};
   launch_local(2, {}, [&](Transport& transport) {
     Stages stages;

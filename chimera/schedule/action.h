@@ -81,6 +81,8 @@ using Row = std::vector<Action>;  // what one worker does, in order
 using Rows = std::vector<Row>;    // one row a worker
 
 [[nodiscard]] constexpr bool is_compute(Op op) { return op <= Op::kRecompute; }
+// What a schedule says; the rest is put in by lower.
+[[nodiscard]] constexpr bool in_schedule(Op op) { return is_compute(op) || op == Op::kStep; }
 [[nodiscard]] constexpr bool is_send(Op op) {
   return op == Op::kSendActivation || op == Op::kSendGradient;
 }

@@ -60,11 +60,12 @@ class PairedRun {
   }
 
  private:
-  // Posts the whole run of messages that begins here; begins of reductions do not divide it.
+  // Posts the whole run of messages that begins here. Computations divide runs, nothing else does:
+  // a receive may be posted before the weights are up to date.
   void post(std::size_t worker, std::size_t position) {
     const Row& row = program_.rows[worker];
     std::size_t i = std::max(position, posted_to_[worker]);
-    for (; i < row.size() && !is_compute(row[i].op) && row[i].op < Op::kReduceWait; ++i) {
+    for (; i < row.size() && !is_compute(row[i].op); ++i) {
       if (is_send(row[i].op)) serial_[worker][i] = sends_posted_[channel(worker, row[i])]++;
       if (is_recv(row[i].op)) serial_[worker][i] = recvs_posted_[channel(worker, row[i])]++;
     }

@@ -19,7 +19,7 @@ std::string words(const Row& row) {
 }
 
 TEST(Lower, PutsMessagesAroundComputations) {
-  const Program program = lower(generate("1f1b", {.stages = 3, .micros = 1, .pairs = {}}));
+  const Program program = lower(generate("1f1b", {.stages = 3, .micros = 1}));
   EXPECT_EQ(words(program.rows[0]), "0F0 0SEND_F0 0RECV_B0 0B0 0REDUCE 0WAIT STEP");
   EXPECT_EQ(words(program.rows[1]),
             "1RECV_F0 1F0 1SEND_F0 1RECV_B0 1B0 1SEND_B0 1REDUCE 1WAIT STEP");
@@ -58,7 +58,7 @@ bool begins_early(const Row& row, int stage) {
 TEST(Lower, EagerOptIsTheAuthorsRuleForOnePair) {
   for (int d = 2; d <= 32; d += 2) {
     for (const int n : {d, 2 * d, 3 * d}) {
-      const Program program = lower(generate("chimera", {.stages = d, .micros = n, .pairs = {}}));
+      const Program program = lower(generate("chimera", {.stages = d, .micros = n}));
       for (int worker = 0; worker < d; ++worker) {
         const Row& row = program.rows[static_cast<std::size_t>(worker)];
         const int smaller = std::min(worker, d - 1 - worker), larger = d - 1 - smaller;
@@ -70,7 +70,7 @@ TEST(Lower, EagerOptIsTheAuthorsRuleForOnePair) {
 }
 
 TEST(Lower, EagerBeginsRightAfterTheLastContributionAndAtEndNever) {
-  const Schedule schedule = generate("chimera", {.stages = 4, .micros = 4, .pairs = {}});
+  const Schedule schedule = generate("chimera", {.stages = 4, .micros = 4});
   const Program eager = lower(schedule, ReducePolicy::kEager);
   const Program at_end = lower(schedule, ReducePolicy::kAtEnd);
   for (std::size_t worker = 0; worker < 4; ++worker) {
@@ -81,7 +81,7 @@ TEST(Lower, EagerBeginsRightAfterTheLastContributionAndAtEndNever) {
 }
 
 TEST(Lower, ReducesStagesThatNoMicroBatchUses) {
-  const Program program = lower(generate("chimera", {.stages = 2, .micros = 1, .pairs = {}}));
+  const Program program = lower(generate("chimera", {.stages = 2, .micros = 1}));
   for (const Row& row : program.rows) {
     for (int stage = 0; stage < 2; ++stage) {
       EXPECT_EQ(

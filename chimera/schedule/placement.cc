@@ -36,6 +36,12 @@ Placement Placement::linear(int stages) {
   return Placement({pipe});
 }
 
+Placement Placement::opposite(int stages) {
+  std::vector<int> down = linear(stages).map_.front();
+  std::vector<int> up(down.rbegin(), down.rend());
+  return Placement({std::move(down), std::move(up)});
+}
+
 Placement Placement::bidirectional(int stages, int pairs) {
   CHECK(stages >= 2 && stages % 2 == 0 && pairs >= 1 && (stages / 2) % pairs == 0);
   std::vector<std::vector<int>> down, up;

@@ -23,6 +23,9 @@ class Placement {
   // One pipe, stage s on worker s.
   static Placement linear(int stages);
 
+  // Two pipes: stage s on worker s, and on worker D - 1 - s.
+  static Placement opposite(int stages);
+
   // 2 * pairs pipes over `stages` workers (Chimera, section 3.6): pipe i < pairs is a down pipe
   // with stage s on worker (s + i D/f) mod D, pipe pairs + i is its exact reverse.
   // Requires an even number of stages and pairs that divide stages / 2.

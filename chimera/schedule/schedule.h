@@ -20,7 +20,9 @@ struct Schedule {
   std::string name;
   int micros = 0;  // N: micro-batches of one group in one step
   Placement placement;
-  Rows rows;  // compute actions only, one row a worker
+  // Compute actions, one row a worker. Steps too where a stage's weights change on the way
+  // (asynchronous schedules); without any, all weights change once, after all work.
+  Rows rows;
 
   [[nodiscard]] int stages() const { return placement.stages(); }
   [[nodiscard]] int workers() const { return placement.workers(); }
@@ -28,6 +30,9 @@ struct Schedule {
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
+
+// Whether the schedule itself says when weights change.
+[[nodiscard]] bool has_steps(const Schedule& schedule);
 
 struct Program {
   Schedule source;

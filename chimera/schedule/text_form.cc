@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kMaxWorkers = kMaxStages;
 constexpr int kMaxMicros = 1 << 24;
+constexpr int kMaxAge = 32767;
 
 class Parser {
  public:
@@ -122,13 +123,21 @@ class Parser {
 
   Action action(std::string_view word) const {
     constexpr std::string_view kForm =
-        "<stage><F|B|I|W|R><micro>[+span][@pipe], as in 0F3 or 2B1@1";
+        "<stage><F|B|I|W|R|S><micro>[+span][@pipe][~age], as in 0F3 or 2B1@1";
     const auto letter = word.find_first_not_of("0123456789");
     if (letter == 0 || letter == std::string_view::npos) fail(word, kForm);
     Action result{.op = op(word, word[letter])};
     result.stage = static_cast<std::int16_t>(
         number(word, word.substr(0, letter), 0, schedule_.stages() - 1, "a stage"));
     std::string_view rest = word.substr(letter + 1);
+    if (result.op == Op::kStep && rest.find_first_of("+@~") != std::string_view::npos) {
+      fail(word, "<stage>S<micro> alone for a step");
+    }
+    if (const auto tilde = rest.find('~'); tilde != std::string_view::npos) {
+      result.age = static_cast<std::int16_t>(
+          number(word, rest.substr(tilde + 1), 0, kMaxAge, "an age of weights, in steps"));
+      rest = rest.substr(0, tilde);
+    }
     if (const auto at = rest.find('@'); at != std::string_view::npos) {
       result.pipe = static_cast<std::int16_t>(
           number(word, rest.substr(at + 1), 0, schedule_.pipes() - 1, "a pipe"));
@@ -145,9 +154,10 @@ class Parser {
 
   Op op(std::string_view word, char letter) const {
     for (std::size_t i = 0; i < kOps.size(); ++i) {
-      if (is_compute(static_cast<Op>(i)) && kOps[i].letter[0] == letter) return static_cast<Op>(i);
+      const Op op = static_cast<Op>(i);
+      if (in_schedule(op) && kOps[i].letter[0] == letter) return op;
     }
-    fail(word, "one of the ops F, B, I, W, R");
+    fail(word, "one of the ops F, B, I, W, R, S");
   }
 
   void finish() {

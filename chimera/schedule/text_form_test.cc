@@ -20,7 +20,7 @@ TEST(TextForm, ParsesWhatItPrints) {
   for (const Generator& generator : generators()) {
     for (int d = 2; d <= 8; d += 2) {
       for (int n = 1; n <= 2 * d; ++n) {
-        const Schedule schedule = generate(generator.name, {.stages = d, .micros = n, .pairs = {}});
+        const Schedule schedule = generate(generator.name, {.stages = d, .micros = n});
         EXPECT_EQ(parse(print(schedule), "test"), schedule);
       }
     }
@@ -37,7 +37,7 @@ TEST(TextForm, SkipsCommentsBlanksAndSpaces) {
 }
 
 TEST(TextForm, WritesARowWithoutActionsAsADash) {
-  Schedule schedule = generate("1f1b", {.stages = 2, .micros = 1, .pairs = {}});
+  Schedule schedule = generate("1f1b", {.stages = 2, .micros = 1});
   schedule.rows[1].clear();
   EXPECT_EQ(parse(print(schedule), "test"), schedule);
 }
@@ -52,7 +52,7 @@ TEST(TextForm, NamesLineWordAndWhatWasExpected) {
   const std::vector<Bad> cases = {
       {"0W0", "0X0", "test:7: '0X0': expected one of the ops F, B, I, W, R"},
       {"0W0", "0w0", "test:7: '0w0': expected one of the ops"},
-      {"0W0", "W0", "test:7: 'W0': expected <stage><F|B|I|W|R><micro>"},
+      {"0W0", "W0", "test:7: 'W0': expected <stage><F|B|I|W|R|S><micro>"},
       {"0W0", "0W", "test:7: '0W': expected a micro-batch from 0 to 3"},
       {"0W0", "", "test:7: '': expected <stage>"},
       {"0W0", "2W0", "test:7: '2W0': expected a stage from 0 to 1"},

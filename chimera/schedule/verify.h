@@ -2,8 +2,8 @@
 //
 // Findings are data. An empty list of violations means, for any durations and any transport that
 // keeps each channel in order and holds `capacity` messages in it: the program ends, computes every
-// forward and backward of every micro-batch exactly once with its inputs there, and reduces every
-// gradient after its last contribution and before the step. tests: verify_test.cc breaks good
+// forward and backward of every micro-batch exactly once with its inputs there and with the same
+// weights, and reduces every gradient after its last contribution and before its step. tests: verify_test.cc breaks good
 // programs by the hundred and expects the right rule.
 #pragma once
 
@@ -28,12 +28,13 @@ enum class Rule {
   kProgress,    // workers that wait for each other in a circle
   kLifetime,    // a message sent before its buffer is filled or after it is freed
   kReduce,      // a gradient not reduced, reduced before its last contribution or twice
+  kVersion,     // a backward that reads other weights than its forward; weights freed too early
   kStep,        // no step, two steps, work after it
 };
 
-inline constexpr std::array<std::string_view, 12> kRuleNames = {
-    "shape",      "placement", "missing",  "duplicate", "pipe",   "order",
-    "dependency", "channel",   "progress", "lifetime",  "reduce", "step"};
+inline constexpr std::array<std::string_view, 13> kRuleNames = {
+    "shape",   "placement", "missing",  "duplicate", "pipe",    "order", "dependency",
+    "channel", "progress",  "lifetime", "reduce",    "version", "step"};
 
 [[nodiscard]] constexpr std::string_view rule_name(Rule rule) {
   return kRuleNames[static_cast<std::size_t>(rule)];
@@ -61,6 +62,8 @@ struct Verdict {
   std::vector<Violation> violations;
   std::vector<Channel> channels;  // by (from, to); filled when there is no violation
   std::vector<int> peak_stash;    // per worker: most micro-batches whose activations it holds
+  // Per worker: most stages' weights it holds, each version of a stage counted (M_theta's factor).
+  std::vector<int> peak_versions;
   [[nodiscard]] bool ok() const { return violations.empty(); }
 };
 

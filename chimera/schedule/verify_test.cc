@@ -271,7 +271,7 @@ TEST(Verify, CatchesAMicroBatchThatChangesPipes) {
 }
 
 TEST(Verify, CatchesAnActivationSentAfterItWasFreed) {
-  Program program = lower(generate("1f1b", {.stages = 2, .micros = 1, .pairs = {}}));
+  Program program = lower(generate("1f1b", {.stages = 2, .micros = 1}));
   Row& row = program.rows[0];  // 0F0 0SEND_F0 0RECV_B0 0B0 ...
   std::rotate(row.begin() + 1, row.begin() + 2, row.begin() + 4);
   EXPECT_TRUE(has(verify(program), Rule::kLifetime, 0));
@@ -279,12 +279,12 @@ TEST(Verify, CatchesAnActivationSentAfterItWasFreed) {
 
 // Reported cases (docs/cases.md): M1.
 TEST(Verify, CountsThePeakStashOfEachWorker) {
-  const Verdict verdict = verify(lower(generate("1f1b", {.stages = 4, .micros = 8, .pairs = {}})));
+  const Verdict verdict = verify(lower(generate("1f1b", {.stages = 4, .micros = 8})));
   EXPECT_EQ(verdict.peak_stash, (std::vector<int>{4, 3, 2, 1}));
 }
 
 TEST(Explain, MarksThePlaceInTheRow) {
-  Program program = lower(generate("1f1b", {.stages = 2, .micros = 1, .pairs = {}}));
+  Program program = lower(generate("1f1b", {.stages = 2, .micros = 1}));
   std::swap(program.rows[1][0], program.rows[1][1]);
   const Verdict verdict = verify(program);
   ASSERT_FALSE(verdict.ok());

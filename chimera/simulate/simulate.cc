@@ -8,17 +8,20 @@
 //   receive      end = max(free, arrival)
 //   reduce begin takes no time; the all-reduce runs from the last begin of its stage group
 //   reduce wait  end = max(free, last begin + cost)
+//   stash, free  take no time
 //
 // All-reduces of different stages do not slow each other or the messages. Tests: simulate_test.cc.
 #include "chimera/simulate/simulate.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <queue>
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/schedule/rounds.h"
 #include "chimera/schedule/transfers.h"
 #include "chimera/schedule/walk.h"
 
@@ -51,14 +54,14 @@ void check(const Costs& costs, int stages) {
   }
 }
 
+constexpr double kUnderWay = std::numeric_limits<double>::infinity();
+
 class Simulator {
  public:
   Simulator(const Program& program, const Costs& costs)
-      : program_(program), costs_(costs), free_(program.rows.size(), 0.0) {
-    for (int stage = 0; stage < program.source.stages(); ++stage) {
-      reductions_.push_back({program.source.placement.holders(stage).size(), 0});
-    }
+      : program_(program), costs_(costs), free_(program.rows.size(), 0.0), rounds_(program) {
     timeline_.rows.resize(program.rows.size());
+    timeline_.reductions.resize(program.rows.size());
   }
 
   Timeline run() {
@@ -80,8 +83,8 @@ class Simulator {
     std::queue<double> arrivals;
   };
   struct Reduction {
-    std::size_t missing;  // members that have not begun
-    double last_begin_s;
+    int begun = 0;  // members that have
+    double last_begin_s = 0;
   };
 
   Channel& channel(std::size_t worker, const Action& action) {
@@ -100,6 +103,22 @@ class Simulator {
     free_[worker] = end;
   }
 
+  void begin(std::size_t worker, const Action& action) {
+    Reduction& reduction = rounds_.begin(worker, action.stage);
+    ++reduction.begun;
+    reduction.last_begin_s = std::max(reduction.last_begin_s, free_[worker]);
+    timeline_.reductions[worker].push_back({action, free_[worker], kUnderWay});
+  }
+
+  void end_reduction(std::size_t worker, int stage, double end_s) {
+    rounds_.finish(worker, stage);
+    auto& reductions = timeline_.reductions[worker];
+    const auto under_way = std::find_if(reductions.rbegin(), reductions.rend(), [&](const auto& r) {
+      return r.action.stage == stage && r.end_s == kUnderWay;
+    });
+    if (under_way != reductions.rend()) under_way->end_s = end_s;
+  }
+
   bool attempt(std::size_t worker, const Action& action) {
     double end = free_[worker] + costs_.compute(action);
     if (is_send(action.op)) {
@@ -110,13 +129,13 @@ class Simulator {
       end = std::max(end, arrivals.front());
       arrivals.pop();
     } else if (action.op == Op::kReduceBegin) {
-      Reduction& reduction = reductions_[static_cast<std::size_t>(action.stage)];
-      --reduction.missing;
-      reduction.last_begin_s = std::max(reduction.last_begin_s, end);
+      begin(worker, action);
     } else if (action.op == Op::kReduceWait) {
-      const Reduction& reduction = reductions_[static_cast<std::size_t>(action.stage)];
-      if (reduction.missing > 0) return false;
-      end = std::max(end, reduction.last_begin_s + costs_.reduce(action.stage));
+      const Reduction& reduction = rounds_.waited(worker, action.stage);
+      if (reduction.begun < rounds_.members(action.stage)) return false;
+      const double done = reduction.last_begin_s + costs_.reduce(action.stage);
+      end_reduction(worker, action.stage, done);
+      end = std::max(end, done);
     } else if (action.op == Op::kStep) {
       end += costs_.step_s;
     }
@@ -128,7 +147,7 @@ class Simulator {
   const Costs& costs_;
   std::vector<double> free_;
   std::map<ChannelEnds, Channel> channels_;
-  std::vector<Reduction> reductions_;  // by stage
+  Rounds<Reduction> rounds_;
   Timeline timeline_;
 };
 

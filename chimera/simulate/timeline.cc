@@ -31,22 +31,18 @@ double bubble_ratio(const Timeline& timeline) {
   return whole > 0 ? (whole - computing) / whole : 0;
 }
 
-int peak_stash(const Timeline& timeline, int worker) {
-  int stash = 0, peak = 0;
-  for (const Interval& interval : timeline.rows[static_cast<std::size_t>(worker)]) {
-    if (interval.action.op == Op::kForward) stash += interval.action.span;
-    if (ends_stash(interval.action.op)) stash -= interval.action.span;
-    peak = std::max(peak, stash);
-  }
-  return peak;
-}
-
 Timeline from_origin(Timeline timeline) {
   double first = std::numeric_limits<double>::infinity();
   for (const auto& row : timeline.rows) {
     for (const Interval& interval : row) first = std::min(first, interval.start_s);
   }
   for (auto& row : timeline.rows) {
+    for (Interval& interval : row) {
+      interval.start_s -= first;
+      interval.end_s -= first;
+    }
+  }
+  for (auto& row : timeline.reductions) {
     for (Interval& interval : row) {
       interval.start_s -= first;
       interval.end_s -= first;

@@ -38,9 +38,6 @@ struct Level {
 // Idle time / (workers * makespan).
 [[nodiscard]] double bubble_ratio(const Timeline& timeline);
 
-// Most micro-batches whose activations the worker holds at a time.
-[[nodiscard]] int peak_stash(const Timeline& timeline, int worker);
-
 // Moved so that the first start of any worker is at 0.
 [[nodiscard]] Timeline from_origin(Timeline timeline);
 

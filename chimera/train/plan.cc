@@ -33,7 +33,7 @@ void check_pipeline(const PipelineConfig& pipeline) {
 }
 
 Schedule make_schedule(const PipelineConfig& pipeline, int micros) {
-  Spec spec{.stages = pipeline.stages, .micros = micros, .pairs = {}};
+  Spec spec{.stages = pipeline.stages, .micros = micros};
   if (pipeline.pairs != 1) spec.pairs = pipeline.pairs;
   return generate(pipeline.schedule, spec);
 }

@@ -34,7 +34,7 @@ std::string read(const std::string& path) {
 
 TEST(Golden, SchedulesAreThoseOnFile) {
   for (const Golden& golden : kGolden) {
-    Spec spec{.stages = golden.stages, .micros = golden.micros, .pairs = {}};
+    Spec spec{.stages = golden.stages, .micros = golden.micros};
     std::string path = cat("tests/golden/", golden.name, "_d", golden.stages, "_n", golden.micros);
     if (golden.pairs != 1) {
       spec.pairs = golden.pairs;
