@@ -28,10 +28,15 @@ WaitingStage::WaitingStage(const WaitingStageSpec& spec)
 
 Message WaitingStage::message() const { return make_message(DType::kUInt8, {spec_.message_bytes}); }
 
-Message WaitingStage::forward(int micro, Message) {
+Message WaitingStage::forward(int micro, Message, ForwardUse use) {
+  wait_precisely(spec_.forward_s);
+  if (!use.recomputed) stash_.insert(micro);
+  return spec_.stage + 1 < spec_.stages ? message() : Message{};
+}
+
+void WaitingStage::recompute(int micro, int) {
   wait_precisely(spec_.forward_s);
   stash_.insert(micro);
-  return spec_.stage + 1 < spec_.stages ? message() : Message{};
 }
 
 Message WaitingStage::backward(int micro, Message) {

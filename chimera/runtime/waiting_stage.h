@@ -13,17 +13,20 @@ namespace chimera {
 
 struct WaitingStageSpec {
   int stage = 0, stages = 1;
-  double forward_s = 0, backward_s = 0;
-  std::int64_t message_bytes = 0;     // of activations and gradients; their content is undefined
-  std::size_t gradient_elements = 0;  // fp32, reduced as a real stage's gradients are
+  double forward_s = 0, backward_s = 0;  // a recompute takes as long as a forward
+  std::int64_t message_bytes = 0;        // of activations and gradients; their content is undefined
+  std::size_t gradient_elements = 0;     // fp32, reduced as a real stage's gradients are
 };
 
 class WaitingStage final : public Stage {
  public:
   explicit WaitingStage(const WaitingStageSpec& spec);
 
-  Message forward(int micro, Message input) override;
+  Message forward(int micro, Message input, ForwardUse use) override;
+  void recompute(int micro, int age) override;
   Message backward(int micro, Message gradient) override;
+  void stash_weights() override {}  // it has none
+  void free_weights(int) override {}
   [[nodiscard]] int in_flight() const override { return static_cast<int>(stash_.size()); }
   [[nodiscard]] std::vector<Gradient> gradients() override;
 

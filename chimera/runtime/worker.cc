@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <set>
 
 #include "chimera/base/check.h"
@@ -11,8 +10,6 @@
 
 namespace chimera {
 namespace {
-
-constexpr double kForever = std::numeric_limits<double>::infinity();
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -34,7 +31,8 @@ Worker::Worker(const Program& program, Seat seat, Stages stages, Transport& tran
       seat_(seat),
       stages_(std::move(stages)),
       transport_(transport),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      recomputed_({row_}, program.source.stages(), program.source.micros) {
   refuse_unknown_actions();
   prepare_reductions();
 }
@@ -68,15 +66,10 @@ void Worker::fail(const Action& action, ErrorCode code, const std::string& why) 
 
 void Worker::refuse_unknown_actions() const {
   for (const Action& action : row_) {
-    if (action.op != Op::kRecompute && action.op != Op::kBackwardInput &&
-        action.op != Op::kBackwardWeight && action.op != Op::kStashWeights &&
-        action.op != Op::kFreeWeights) {
-      continue;
-    }
-    throw Error(ErrorCode::kUsage,
-                cat("schedule ", program_.source.name, ": ", to_string(action), " on worker ",
-                    seat_.worker, " is a ", info(action.op).name,
-                    "; training runs forward (F) and whole backward (B) actions"));
+    if (action.op != Op::kBackwardInput && action.op != Op::kBackwardWeight) continue;
+    throw Error(ErrorCode::kUsage, cat("schedule ", program_.source.name, ": ", to_string(action),
+                                       " on worker ", seat_.worker, " is a ", info(action.op).name,
+                                       "; training runs whole backwards (B), not parts (I, W)"));
   }
 }
 
@@ -94,7 +87,8 @@ void Worker::forward(const Action& action) {
   for (int micro = action.micro; micro < action.micro + action.span; ++micro) {
     Message input;
     if (action.stage > 0) input = take({false, action.stage, micro});
-    Message output = stage(action).forward(micro, std::move(input));
+    const ForwardUse use{action.age, recomputed_.contains(action.stage, micro)};
+    Message output = stage(action).forward(micro, std::move(input), use);
     count_stash();
     if (output) mailbox_[{false, action.stage + 1, micro}] = std::move(output);
   }
@@ -109,7 +103,12 @@ void Worker::backward(const Action& action) {
   }
 }
 
-void Worker::recompute(const Action&) { CHECK(false); }  // refused in the constructor
+void Worker::recompute(const Action& action) {
+  for (int micro = action.micro; micro < action.micro + action.span; ++micro) {
+    stage(action).recompute(micro, action.age);
+    count_stash();
+  }
+}
 
 void Worker::count_stash() {
   int held = 0;
@@ -175,36 +174,65 @@ void Worker::prepare_reductions() {
   for (const auto& [id, stage] : stages_) {
     std::map<std::vector<int>, int> parts;  // so far, by the stages that share them
     for (const Gradient& gradient : stage->gradients()) {
-      const int part = parts[gradient.stages]++;
-      if (gradient.buffer.elements == 0 || !seen.insert(gradient.buffer.data).second) continue;
-      const Tag tag = reduce_tag(gradient.stages.front(), gradient.stages.back(), part);
-      Reduced reduced{gradient.buffer, members(gradient.stages), tag, nullptr};
-      if (reduced.members.size() > 1) {
-        reductions_[last_begun(gradient.stages)].push_back(std::move(reduced));
+      int& part = parts[gradient.stages];
+      if (!seen.insert(gradient.buffer.data).second) {
+        part += buckets(gradient.buffer);
+      } else {
+        add_buckets(gradient, part);
       }
     }
   }
 }
 
+int Worker::buckets(const Buffer& buffer) const {
+  const std::size_t elements = bucket_elements(buffer);
+  return static_cast<int>((buffer.elements + elements - 1) / elements);
+}
+
+std::size_t Worker::bucket_elements(const Buffer& buffer) const {
+  return std::max<std::size_t>(1, options_.bucket_bytes / info(buffer.dtype).bytes);
+}
+
+void Worker::add_buckets(const Gradient& gradient, int& index) {
+  const std::vector<int> ranks = members(gradient.stages);
+  const std::size_t most = bucket_elements(gradient.buffer);
+  for (std::size_t begin = 0; begin < gradient.buffer.elements; begin += most) {
+    const Tag tag = reduce_tag(gradient.stages.front(), gradient.stages.back(), index++);
+    Buffer bucket = gradient.buffer;
+    bucket.data += begin * info(bucket.dtype).bytes;
+    bucket.elements = std::min(most, gradient.buffer.elements - begin);
+    if (ranks.size() == 1) continue;
+    reductions_[last_begun(gradient.stages)].push_back({bucket, ranks, tag, nullptr});
+  }
+}
+
 void Worker::reduce_begin(const Action& action) {
-  for (Reduced& part : reductions_[action.stage]) {
-    part.reduction = transport_.all_reduce_sum(part.buffer, part.members, part.tag);
+  begun_s_[action.stage] = now_s();
+  for (Reduced& bucket : reductions_[action.stage]) {
+    bucket.reduction = transport_.all_reduce_sum(bucket.buffer, bucket.members, bucket.tag);
   }
 }
 
 void Worker::reduce_wait(const Action& action) {
-  for (Reduced& part : reductions_[action.stage]) {
-    while (!part.reduction->wait(kForever)) {
-    }
-    part.reduction.reset();
+  double done_s = begun_s_[action.stage];
+  for (Reduced& bucket : reductions_[action.stage]) {
+    finish(*bucket.reduction);
+    done_s = std::max(done_s, bucket.reduction->done_s());
+    bucket.reduction.reset();
   }
+  if (reductions_[action.stage].empty()) return;
+  const Action begin{.op = Op::kReduceBegin, .stage = action.stage};
+  reduced_.push_back({begin, begun_s_[action.stage], done_s});
 }
 
-void Worker::stash_weights(const Action&) { CHECK(false); }  // refused in the constructor
-void Worker::free_weights(const Action&) { CHECK(false); }
+// ---- weights
 
-void Worker::step(const Action&) {
-  if (options_.step) options_.step();
+void Worker::stash_weights(const Action& action) { stage(action).stash_weights(); }
+
+void Worker::free_weights(const Action& action) { stage(action).free_weights(action.age); }
+
+void Worker::step(const Action& action) {
+  if (options_.step) options_.step(action);
 }
 
 }  // namespace chimera

@@ -11,10 +11,12 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "chimera/base/error.h"
 #include "chimera/runtime/stage.h"
+#include "chimera/schedule/recompute.h"
 #include "chimera/schedule/run.h"
 #include "chimera/schedule/schedule.h"
 #include "chimera/simulate/timeline.h"
@@ -32,11 +34,15 @@ struct Seat {
 using Stages = std::map<int, std::unique_ptr<Stage>>;
 
 struct WorkerOptions {
-  // The optimizer's step over all of the worker's stages, its gradients reduced; may communicate.
-  std::function<void()> step;
+  // The optimizer's step, of one stage or of all that the worker holds (Action::stage), its
+  // gradients reduced; may communicate.
+  std::function<void(const Action&)> step = {};
   // Compares the stashes held with what verify proved, after every forward. The bound is a
   // property of the program, so more is a bug: it ends the run.
   int stash_bound = 0;  // 0: none
+  // A stage's gradients are reduced in parts of at most so many bytes: the first can be summed
+  // while the last are still on their way, and none holds a transport up for long.
+  std::size_t bucket_bytes = std::size_t{16} << 20;
 };
 
 class Worker final : private Executor {
@@ -53,6 +59,10 @@ class Worker final : private Executor {
   // Runs some other row on the same stages: part of the worker's own, as evaluation does.
   std::vector<Interval> run_row(const Row& row);
 
+  // The all-reduces that ended since the last call, each from its begin here to the end of the sum,
+  // which may lie before its wait.
+  [[nodiscard]] std::vector<Interval> take_reductions() { return std::exchange(reduced_, {}); }
+
   // Most micro-batches stashed at a time since construction.
   [[nodiscard]] int peak_stash() const { return peak_stash_; }
 
@@ -60,7 +70,7 @@ class Worker final : private Executor {
   // A result on its way: an activation or gradient, the stage that takes it, the micro-batch.
   using Parcel = std::tuple<bool, int, int>;
 
-  // Part of a stage's gradients, and who holds it.
+  // A bucket of a stage's gradients, and who holds it.
   struct Reduced {
     Buffer buffer;
     std::vector<int> members;  // ranks
@@ -84,6 +94,9 @@ class Worker final : private Executor {
   [[nodiscard]] Message take(const Parcel& parcel);
   void refuse_unknown_actions() const;
   void prepare_reductions();
+  void add_buckets(const Gradient& gradient, int& index);
+  [[nodiscard]] std::size_t bucket_elements(const Buffer& buffer) const;
+  [[nodiscard]] int buckets(const Buffer& buffer) const;
   [[nodiscard]] std::vector<int> members(const std::vector<int>& stages) const;
   [[nodiscard]] int last_begun(const std::vector<int>& stages) const;
   void count_stash();
@@ -98,6 +111,9 @@ class Worker final : private Executor {
   // Results until the action that takes them: the next stage here, or the send to its worker.
   std::map<Parcel, Message> mailbox_;
   std::map<int, std::vector<Reduced>> reductions_;  // by the stage whose begin starts them
+  std::map<int, double> begun_s_;                   // by stage, while its reduction is under way
+  std::vector<Interval> reduced_;
+  Recomputed recomputed_;
   int peak_stash_ = 0;
 };
 

@@ -76,6 +76,7 @@ class CheckedReduction final : public Reduction {
                     ", the limit; a member is slow, has stopped, or never begins this sum: "
                     "look at the other ranks, or raise the limit"));
   }
+  double done_s() const override { return inner_->done_s(); }
 
  private:
   const std::unique_ptr<Reduction> inner_;

@@ -46,6 +46,7 @@ class Scripted final : public Transport {
  private:
   struct NeverDone final : Reduction {
     bool wait(double) override { return false; }
+    double done_s() const override { return 0; }
   };
   Wire& wire_;
 };

@@ -34,8 +34,12 @@ struct LocalSums::Sum {
   std::size_t taken = 0;     // chunks given out
   std::size_t finished = 0;  // chunks added up
   bool left = false;         // a member has gone before the end
+  double done_s = 0;         // when it was done
 
   [[nodiscard]] bool done() const { return missing == 0 && finished == chunks; }
+  void note_time() {
+    if (done()) done_s = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  }
   [[nodiscard]] std::size_t place(int rank) const {
     return static_cast<std::size_t>(std::ranges::lower_bound(members, rank) - members.begin());
   }
@@ -52,6 +56,7 @@ class LocalSums::Member final : public Reduction {
   Member& operator=(const Member&) = delete;
 
   bool wait(double wait_s) override { return sums_.wait(*sum_, rank_, wait_s); }
+  double done_s() const override { return sum_->done_s; }
 
  private:
   LocalSums& sums_;
@@ -85,6 +90,7 @@ std::unique_ptr<Reduction> LocalSums::begin(int rank, Buffer buffer, std::span<c
   join(*sum, rank, buffer.data);
   if (sum->missing > 0) return member;
   close(*sum);
+  sum->note_time();
   if (sum->done()) {  // nothing to add
     wake_members(*sum);
     return member;
@@ -146,6 +152,7 @@ bool LocalSums::take_chunk(Sum& sum, Lock& lock) {
   sum_elements(sum.dtype, sum.buffers, begin, std::min(begin + kChunk, sum.elements));
   lock.lock();
   ++sum.finished;
+  sum.note_time();
   if (sum.done() || sum.left) wake_members(sum);
   return true;
 }

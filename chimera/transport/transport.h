@@ -6,6 +6,7 @@
 // Every implementation passes transport_contract_test.cc.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,7 +25,19 @@ class Reduction {
 
   // Waits up to wait_s seconds; true: the buffer holds the sum. Throws Error (kPeer) on abort.
   [[nodiscard]] virtual bool wait(double wait_s) = 0;
+
+  // When the sum was complete, in seconds of the steady clock; after wait() returned true.
+  [[nodiscard]] virtual double done_s() const = 0;
 };
+
+// Long enough: whoever must not wait for ever wraps the transport (checked.h).
+inline constexpr double kForever = std::numeric_limits<double>::infinity();
+
+// Returns when the sum is there. Throws what wait() throws.
+inline void finish(Reduction& reduction) {
+  while (!reduction.wait(kForever)) {
+  }
+}
 
 class Transport {
  public:
