@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
@@ -107,6 +108,14 @@ void write_file(const std::string& path, std::string_view text) {
   if (failed) fail("write", path, failed.value());
   if (::access(target.c_str(), W_OK) != 0) fail("write", path, errno);
   write_beside(target.string(), text, there.st_mode & 07777);
+}
+
+void deliver(std::string_view text, const std::string& path) {
+  if (path.empty()) {
+    std::cout << text;
+  } else {
+    write_file(path, text);
+  }
 }
 
 }  // namespace chimera

@@ -13,4 +13,7 @@ namespace chimera {
 // at all. What is no regular file (/dev/null, a pipe) is written to directly.
 void write_file(const std::string& path, std::string_view text);
 
+// To the file, as write_file does; to standard output where `path` is empty.
+void deliver(std::string_view text, const std::string& path);
+
 }  // namespace chimera

@@ -2,8 +2,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <iostream>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
@@ -18,7 +19,7 @@
 namespace chimera {
 namespace {
 
-constexpr std::array<std::string_view, 3> kFormats = {"timeline", "text", "svg"};
+constexpr std::array<std::string_view, 5> kFormats = {"timeline", "text", "svg", "html", "trace"};
 
 struct ShowOptions {
   ScheduleOptions schedule;
@@ -28,15 +29,10 @@ struct ShowOptions {
   std::string output;
 };
 
-void deliver(const std::string& text, const std::string& output) {
-  if (output.empty()) {
-    std::cout << text;
-  } else {
-    write_file(output, text);
-  }
-}
-
 std::string draw(const ShowOptions& options, const Schedule& schedule, const Timeline& timeline) {
+  const std::vector<Track> tracks = {{"predicted", timeline}};
+  if (options.format == "html") return draw_html(tracks, schedule.placement, summary(schedule));
+  if (options.format == "trace") return draw_trace(tracks, schedule.placement);
   if (options.format == "svg") {
     return draw_svg(timeline, schedule.placement, summary(schedule));
   }
@@ -63,8 +59,11 @@ std::string show_footer() {
   return schedule_help() +
          "\nFormats: 'timeline' draws what each worker does at what time, with the durations "
          "given;\n"
-         "'svg' draws the same as a picture; 'text' is the exchange form, in which durations play\n"
-         "no part. Times are in seconds, or in any one unit.\n"
+         "'svg' draws the same as a picture; 'html' as a page to zoom and to hover over, with\n"
+         "nothing to load from elsewhere; 'trace' as JSON for chrome://tracing and Perfetto; "
+         "'text'\n"
+         "is the exchange form, in which durations play no part. Times are in seconds, or in any\n"
+         "one unit, which html and trace call seconds.\n"
          "In a timeline F0 is the forward and B0 the backward of micro-batch 0; lower case marks\n"
          "pipes that run up the workers; dots are bubbles. Colours only on a terminal, and not\n"
          "where NO_COLOR is set.\n"
@@ -72,6 +71,7 @@ std::string show_footer() {
          "  chimera show chimera --stages 4 --micros 4\n"
          "  chimera show chimera --stages 4 --micros 8 --backward 1\n"
          "  chimera show 1f1b --stages 8 --micros 16 --format svg -o 1f1b.svg\n"
+         "  chimera show chimera --stages 4 --micros 8 --format html -o chimera.html\n"
          "  chimera show gpipe --stages 4 --micros 4 --format text > gpipe.txt";
 }
 
@@ -81,7 +81,8 @@ RunMode add_show(CLI::App& app) {
   const auto options = std::make_shared<ShowOptions>();
   options->schedule.add(app);
   options->durations.add(app);
-  app.add_option("--format", options->format, "timeline, text or svg (default timeline)")
+  app.add_option("--format", options->format,
+                 "timeline, text, svg, html or trace (default timeline)")
       ->type_name("FORMAT");
   options->width.add(app);
   app.add_option("-o,--output", options->output,

@@ -2,19 +2,26 @@
 #include "chimera/simulate/simulate.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <iomanip>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/cli/files.h"
 #include "chimera/cli/mode.h"
 #include "chimera/cli/schedule_options.h"
 #include "chimera/cli/terminal.h"
 
 namespace chimera {
 namespace {
+
+constexpr std::array<std::string_view, 4> kResultFormats = {"table", "json", "html", "trace"};
 
 struct SimulateOptions {
   ScheduleOptions schedule;
@@ -25,8 +32,23 @@ struct SimulateOptions {
   std::string reduce_time;
   double step_time = 0;
   WidthOption width;
-  bool json = false;
+  std::string format;
+  bool json = false;  // the same as format json
+  std::string output;
 };
+
+std::string format_of(const SimulateOptions& options) {
+  const std::string& format = options.format;
+  if (format.empty()) return options.json ? "json" : "table";
+  if (std::find(kResultFormats.begin(), kResultFormats.end(), format) == kResultFormats.end()) {
+    throw Error(ErrorCode::kUsage, unknown_word("format", format, kResultFormats));
+  }
+  if (options.json && format != "json") {
+    throw Error(ErrorCode::kUsage,
+                cat("--json and --format ", format, " ask for two formats; leave one out"));
+  }
+  return format;
+}
 
 void add_messages(const SimulateOptions& options, int stages, Costs& costs) {
   check_time("--latency", options.latency, true);
@@ -54,11 +76,11 @@ Costs costs_of(const SimulateOptions& options, int stages) {
   return costs;
 }
 
-void print_json(const Schedule& schedule, const Verdict& verdict, const Timeline& timeline) {
+std::string as_json(const Schedule& schedule, const Verdict& verdict, const Timeline& timeline) {
   nlohmann::ordered_json workers = nlohmann::ordered_json::array();
   for (int worker = 0; worker < schedule.workers(); ++worker) {
-    workers.push_back(
-        {{"peak_stash", verdict.peak_stash[static_cast<std::size_t>(worker)]}, {"busy", busy(timeline, worker)}});
+    workers.push_back({{"peak_stash", verdict.peak_stash[static_cast<std::size_t>(worker)]},
+                       {"busy", busy(timeline, worker)}});
   }
   const nlohmann::ordered_json all = {{"schedule", schedule.name},
                                       {"stages", schedule.stages()},
@@ -66,36 +88,46 @@ void print_json(const Schedule& schedule, const Verdict& verdict, const Timeline
                                       {"makespan", makespan(timeline)},
                                       {"bubble_ratio", bubble_ratio(timeline)},
                                       {"workers", workers}};
-  std::cout << all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  return all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-void print_table(const Schedule& schedule, const Verdict& verdict, const Timeline& timeline) {
+std::string as_table(const Schedule& schedule, const Verdict& verdict, const Timeline& timeline,
+                     const TextStyle& style) {
   const double end = makespan(timeline);
-  std::cout << summary(schedule) << "\n"
-            << "makespan      " << end << "\n"
-            << "bubble ratio  " << bubble_ratio(timeline) << "\n\n"
-            << "worker       busy       idle  peak stash\n";
+  std::ostringstream out;
+  out << summary(schedule) << "\n"
+      << "makespan      " << end << "\n"
+      << "bubble ratio  " << bubble_ratio(timeline) << "\n\n"
+      << "worker       busy       idle  peak stash\n";
   for (int worker = 0; worker < schedule.workers(); ++worker) {
     const double working = busy(timeline, worker);
-    std::cout << std::left << std::setw(6) << cat("P", worker) << std::right << std::setw(11)
-              << working << std::setw(11) << end - working << std::setw(12)
-              << verdict.peak_stash[static_cast<std::size_t>(worker)] << "\n";
+    out << std::left << std::setw(6) << cat("P", worker) << std::right << std::setw(11) << working
+        << std::setw(11) << end - working << std::setw(12)
+        << verdict.peak_stash[static_cast<std::size_t>(worker)] << "\n";
   }
+  out << "\n" << draw_text(timeline, schedule.placement, style);
+  return out.str();
+}
+
+std::string result(const SimulateOptions& options, const std::string& format,
+                   const Schedule& schedule, const Verdict& verdict, const Timeline& timeline) {
+  if (format == "json") return as_json(schedule, verdict, timeline);
+  if (format == "table") {
+    return as_table(schedule, verdict, timeline, options.width.style(options.output.empty()));
+  }
+  const std::vector<Track> tracks = {{"predicted", timeline}};
+  if (format == "trace") return draw_trace(tracks, schedule.placement);
+  return draw_html(tracks, schedule.placement, summary(schedule));
 }
 
 int run_simulate(const SimulateOptions& options) {
+  const std::string format = format_of(options);
   const Schedule schedule = options.schedule.load();
   const Costs costs = costs_of(options, schedule.stages());
   const Program program = options.reduce.lower(schedule);
   const Verdict verdict = verify(program);
   if (!verdict.ok()) return refuse(program, verdict);
-  const Timeline timeline = simulate(program, costs);
-  if (options.json) {
-    print_json(schedule, verdict, timeline);
-  } else {
-    print_table(schedule, verdict, timeline);
-    std::cout << "\n" << draw_text(timeline, schedule.placement, options.width.style(true));
-  }
+  deliver(result(options, format, schedule, verdict, simulate(program, costs)), options.output);
   return kOk;
 }
 
@@ -108,10 +140,14 @@ std::string simulate_footer() {
          "ratio),\n"
          "and for each worker its busy time and the most micro-batches whose activations it holds\n"
          "(peak stash). Times are in seconds, or in any one unit; sizes in bytes.\n"
+         "\nFormats: 'table', with a drawing below; 'json'; 'html', a page to zoom and to hover\n"
+         "over, with waits and all-reduces; 'trace', JSON for chrome://tracing and Perfetto. The\n"
+         "last two call the unit of time seconds.\n"
          "\nExamples:\n"
          "  chimera simulate chimera --stages 4 --micros 4\n"
          "  chimera simulate 1f1b --stages 4 --micros 8 --forward 10e-3 --backward 20e-3 --json\n"
-         "  chimera simulate chimera --stages 4 --micros 4 --forward 1,2,2,1 --latency 0.1";
+         "  chimera simulate chimera --stages 4 --micros 4 --forward 1,2,2,1 --latency 0.1\n"
+         "  chimera simulate chimera --stages 4 --micros 8 --latency 0.2 --format html -o a.html";
 }
 
 void add_cost_options(CLI::App& app, SimulateOptions& options) {
@@ -140,8 +176,13 @@ RunMode add_simulate(CLI::App& app) {
   options->reduce.add(app);
   add_cost_options(app, *options);
   options->width.add(app);
+  app.add_option("--format", options->format, "table, json, html or trace (default table)")
+      ->type_name("FORMAT");
   app.add_flag("--json", options->json,
-               "Print JSON: makespan, bubble_ratio, workers: [{peak_stash, busy}]");
+               "As --format json: makespan, bubble_ratio, workers: [{peak_stash, busy}]");
+  app.add_option("-o,--output", options->output,
+                 "Write to FILE instead of standard output, whole or not at all")
+      ->type_name("FILE");
   app.footer(simulate_footer());
   return [options] { return run_simulate(*options); };
 }

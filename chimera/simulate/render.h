@@ -1,13 +1,16 @@
-// Drawings of a timeline, one row a worker: text for a terminal, SVG for a page.
+// Drawings of a timeline, one row a worker: text for a terminal, SVG for a document, HTML to look
+// into, and trace events for other programs.
 //
 // Forward and backward, and pipes that ascend ("down") and descend ("up") the workers, are told
-// apart with and without colour: by letter and case in text, by shade and hatching in SVG. Only
-// compute actions are drawn; what is empty is idle. Pure functions; measured times, on no common
-// grid, are drawn like predicted ones.
+// apart with and without colour: by letter and case in text, by shade and hatching in SVG and HTML.
+// Text and SVG draw compute actions only; what is empty is idle. Pure functions; measured times, on
+// no common grid, are drawn like predicted ones.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "chimera/simulate/timeline.h"
 
@@ -32,5 +35,20 @@ struct TextStyle {
 // A self-contained document, with a tooltip on each action. `title` is escaped.
 [[nodiscard]] std::string draw_svg(const Timeline& timeline, const Placement& placement,
                                    std::string_view title);
+
+// One timeline of several that are shown together: "predicted", "measured".
+struct Track {
+  std::string name;
+  Timeline timeline;
+  std::vector<std::vector<Level>> memory = {};  // over time, one list a worker; or empty
+};
+
+// A self-contained page, to zoom and to hover over: tracks one over the other on one time scale,
+// with waits, all-reduces and memory. Times are shown as seconds. `title` and names are escaped.
+[[nodiscard]] std::string draw_html(std::span<const Track> tracks, const Placement& placement,
+                                    std::string_view title);
+
+// JSON for chrome://tracing and Perfetto: a process for each track, a thread for each worker.
+[[nodiscard]] std::string draw_trace(std::span<const Track> tracks, const Placement& placement);
 
 }  // namespace chimera

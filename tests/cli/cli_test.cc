@@ -173,6 +173,17 @@ TEST(Show, RefusesAnUnwritableFolder) {
   EXPECT_TRUE(folder.names().empty());
 }
 
+TEST(Show, DrawsAPageAndATrace) {
+  const Result page = run("show " + kChimera + " --format html");
+  EXPECT_EQ(page.code, 0);
+  EXPECT_TRUE(has(page.out, "\"title\":\"chimera: 4 stages on 4 workers, 2 pipes"));
+  EXPECT_TRUE(has(page.out, "</html>\n"));
+  const Folder folder;
+  EXPECT_EQ(run("show " + kChimera + " --format trace -o " + folder.file("a.json")).out, "");
+  const auto trace = nlohmann::json::parse(read(folder.file("a.json")));
+  EXPECT_GT(trace["traceEvents"].size(), 32U);
+}
+
 TEST(Show, RefusesUnknownFormatsAndWidths) {
   expect_error(run("show " + kChimera + " --format svgg"), 2, "did you mean 'svg'?");
   expect_error(run("show " + kChimera + " --columns 3"), 2, "--columns is 3; expected");
@@ -268,6 +279,26 @@ TEST(Simulate, PrintsATableAndADrawing) {
   EXPECT_TRUE(has(result.out, "bubble ratio  0.25\n"));
   EXPECT_TRUE(has(result.out, "P1             12          4           4\n"));
   EXPECT_TRUE(has(result.out, "P3 f2 f3 .. F0 B0==="));
+}
+
+TEST(Simulate, PrintsInTheFormatAsked) {
+  const std::string simulate = "simulate " + kChimera;
+  EXPECT_EQ(run(simulate + " --format table").out, run(simulate).out);
+  EXPECT_EQ(run(simulate + " --format json").out, run(simulate + " --json").out);
+  EXPECT_EQ(run(simulate + " --json --format json").out, run(simulate + " --json").out);
+  EXPECT_TRUE(has(run(simulate + " --format html").out, "</html>\n"));
+  EXPECT_TRUE(has(run(simulate + " --format trace --step-time 2").out, "\"name\":\"STEP\""));
+  expect_error(run(simulate + " --format tabel"), 2, "did you mean 'table'?");
+  expect_error(run(simulate + " --json --format html"), 2, "leave one out");
+}
+
+TEST(Simulate, WritesToAFile) {
+  const Folder folder;
+  const Result result = run("simulate " + kChimera + " --format html -o " + folder.file("a.html"));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(read(folder.file("a.html")), run("simulate " + kChimera + " --format html").out);
+  expect_error(run("simulate " + kChimera + " -o " + folder.file("none/a")), 3, "No such file");
 }
 
 TEST(Simulate, RefusesWhatDoesNotVerify) {
