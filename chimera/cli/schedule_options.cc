@@ -9,10 +9,9 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
-#include "chimera/cli/files.h"
 #include "chimera/cli/mode.h"
 #include "chimera/schedule/recompute.h"
-#include "chimera/schedule/text_form.h"
+#include "chimera/schedule/schedule_file.h"
 
 namespace chimera {
 namespace {
@@ -38,8 +37,7 @@ Schedule load_file(const ScheduleOptions& options) {
                                        "--stages, --micros, --pairs, --method, --fused and --steps "
                                        "out"));
   }
-  const bool piped = options.source == "-";
-  return parse(read_file(options.source), piped ? "standard input" : options.source);
+  return read_schedule(options.source);
 }
 
 Schedule generated(const ScheduleOptions& options) {

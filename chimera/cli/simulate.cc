@@ -13,7 +13,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
-#include "chimera/cli/files.h"
+#include "chimera/base/file.h"
 #include "chimera/cli/mode.h"
 #include "chimera/cli/schedule_options.h"
 #include "chimera/cli/terminal.h"

@@ -38,7 +38,7 @@ namespace {
 struct TrainOptions {
   std::string config;
   std::vector<std::string> overrides;
-  std::string log, save;
+  std::string log, save, timeline;
 };
 
 // ---- Ctrl-C: the first ends the run after the step, a second at once.
@@ -142,16 +142,19 @@ Timeline first_group(const Timeline& timeline, int workers) {
   return {{timeline.rows.begin(), timeline.rows.begin() + workers}};
 }
 
-// Of the first group, on one scale.
+// Of the first group, on one scale. In an asynchronous run a step has no timeline of its own to
+// predict: it begins in the step before.
 void draw_last_step(const TrainPlan& plan, const Outcome& outcome) {
   const Timeline whole = first_group(outcome.last_timeline, plan.workers());
   const Timeline measured = compute_part(whole);
-  const Timeline expected = predicted(plan.program, whole);
+  const Timeline expected =
+      plan.asynchronous ? Timeline{} : compute_part(predicted(plan.program, whole));
   const double span_s = std::max(makespan(measured), makespan(expected));
   const auto title = [](const char* what, const Timeline& timeline) {
     return cat(what, ", ", static_cast<int>(1000 * makespan(timeline)), " ms");
   };
   draw(title("last step as measured", measured), measured, span_s, plan);
+  if (plan.asynchronous) return;
   draw(title("the same as predicted from its mean durations", expected), expected, span_s, plan);
 }
 
@@ -200,30 +203,36 @@ class Run {
   void run_rank(Transport& transport) {
     at::set_num_threads(plan_.config.pipeline.threads);
     Trainer trainer(plan_, dataset_, transport);
-    StepReport report;
-    do {
+    while (!trainer.done()) {
       const auto start = std::chrono::steady_clock::now();
-      report = trainer.step([] { return interrupted.load(); });
+      StepReports reports = trainer.step([] { return interrupted.load(); });
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-      if (transport.rank() == 0) record(report, seconds.count());
-    } while (!report.stop && report.step + 1 < plan_.config.train.steps);
+      if (transport.rank() != 0) continue;
+      for (StepReport& report : reports) record(report, seconds.count());
+    }
     outcome_.peak_stash[static_cast<std::size_t>(transport.rank())] = trainer.peak_stash();
     NamedTensors weights = trainer.gather_weights();
     if (transport.rank() == 0) outcome_.weights = std::move(weights);
   }
 
+  [[nodiscard]] double predicted_bubble_ratio(const Timeline& step) const {
+    const Timeline expected = predicted(plan_.proved(), step);
+    return step_bubble_ratio(
+        plan_.asynchronous ? middle_step(expected, plan_.cut.micros) : expected,
+        plan_.asynchronous);
+  }
+
   void record(StepReport& report, double seconds) {
     const TrainConfig& config = plan_.config.train;
     const double tokens = static_cast<double>(config.batch) * plan_.config.model.sequence;
-    const StepLine line{
-        .step = report.step + 1,
-        .loss = report.loss,
-        .gradient_norm = report.gradient_norm,
-        .learning_rate = report.learning_rate,
-        .tokens_per_s = tokens / seconds,
-        .bubble_ratio = bubble_ratio(compute_part(report.timeline)),
-        .predicted_bubble_ratio = bubble_ratio(predicted(plan_.program, report.timeline)),
-        .seconds = seconds};
+    const StepLine line{.step = report.step + 1,
+                        .loss = report.loss,
+                        .gradient_norm = report.gradient_norm,
+                        .learning_rate = report.learning_rate,
+                        .tokens_per_s = tokens / seconds,
+                        .bubble_ratio = step_bubble_ratio(report.timeline, plan_.asynchronous),
+                        .predicted_bubble_ratio = predicted_bubble_ratio(report.timeline),
+                        .seconds = seconds};
     outcome_.lines.push_back(line);
     outcome_.last_timeline = std::move(report.timeline);
     log_.write(line);

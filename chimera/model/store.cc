@@ -2,6 +2,9 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "chimera/base/check.h"
 #include "chimera/base/random.h"
 #include "chimera/model/random_use.h"
@@ -76,8 +79,9 @@ void ParameterStore::create_flat(const std::vector<int>& stages,
     elements += (spec.elements() + step - 1) / step * step;
   }
   const auto options = at::TensorOptions().dtype(to_torch(dtype)).device(device_);
-  const Flat& flat = flats_.emplace_back(
+  Flat& flat = flats_.emplace_back(
       Flat{stages, at::zeros({elements}, options), at::zeros({elements}, options)});
+  History& history = histories_.emplace_back(History{&flat, {}, begins, {}});
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const ParameterSpec& spec = specs[i];
     const auto view = [&](const at::Tensor& whole) {
@@ -91,7 +95,8 @@ void ParameterStore::create_flat(const std::vector<int>& stages,
     parameter.value.mutable_grad() = parameter.gradient;
     parameter.compute =
         dtype == compute_dtype_ ? parameter.value : parameter.value.detach().to(at::kBFloat16);
-    parameters_.emplace(spec.name, std::move(parameter));
+    history.parameters.push_back(
+        &parameters_.emplace(spec.name, std::move(parameter)).first->second);
   }
 }
 
@@ -106,10 +111,85 @@ void ParameterStore::zero_gradients() {
   for (Flat& flat : flats_) flat.gradients.zero_();
 }
 
+void ParameterStore::zero_gradients(int stage) {
+  const at::NoGradGuard no_grad;
+  history(stage).flat->gradients.zero_();
+}
+
 void ParameterStore::values_changed() {
   const at::NoGradGuard no_grad;
   for (auto& [name, parameter] : parameters_) {
     if (!parameter.compute.is_same(parameter.value)) parameter.compute.copy_(parameter.value);
+  }
+}
+
+// ---- versions
+
+ParameterStore::History& ParameterStore::history(int stage) {
+  const auto found = std::find_if(histories_.begin(), histories_.end(), [&](const History& h) {
+    return h.flat->stages == std::vector<int>{stage};
+  });
+  CHECK(found != histories_.end());
+  return *found;
+}
+
+ParameterStore::Version ParameterStore::make_version(const History& history,
+                                                     const at::Tensor& values) const {
+  const at::NoGradGuard no_grad;
+  Version version{values, {}, {}};
+  for (std::size_t i = 0; i < history.parameters.size(); ++i) {
+    const Parameter& parameter = *history.parameters[i];
+    at::Tensor leaf = values.narrow(0, history.begins[i], parameter.spec.elements())
+                          .view(parameter.spec.shape)
+                          .variable_data();
+    leaf.set_requires_grad(true);
+    leaf.mutable_grad() = parameter.gradient;  // all versions add to the same gradient
+    const bool narrow = !parameter.compute.is_same(parameter.value);
+    version.copies.push_back(narrow ? leaf.detach().to(at::kBFloat16) : leaf);
+    version.leaves.push_back(std::move(leaf));
+  }
+  return version;
+}
+
+void ParameterStore::stash(int stage) {
+  const at::NoGradGuard no_grad;
+  History& h = history(stage);
+  Flat& flat = *h.flat;
+  Version& kept = h.versions[flat.steps];
+  kept.values = flat.values;
+  for (Parameter* parameter : h.parameters) {
+    kept.leaves.push_back(parameter->value);
+    kept.copies.push_back(parameter->compute);
+  }
+  flat.values = flat.values.clone();
+  const Version newest = make_version(h, flat.values);
+  for (std::size_t i = 0; i < h.parameters.size(); ++i) {
+    h.parameters[i]->value = newest.leaves[i];
+    h.parameters[i]->compute = newest.copies[i];
+  }
+}
+
+void ParameterStore::free(int stage, int age) {
+  History& h = history(stage);
+  CHECK(h.versions.erase(h.flat->steps - age) == 1);
+}
+
+void ParameterStore::exchange(int stage, int age) {
+  History& h = history(stage);
+  const auto wanted = h.versions.find(h.flat->steps - age);
+  CHECK(wanted != h.versions.end());
+  for (std::size_t i = 0; i < h.parameters.size(); ++i) {
+    std::swap(h.parameters[i]->value, wanted->second.leaves[i]);
+    std::swap(h.parameters[i]->compute, wanted->second.copies[i]);
+  }
+}
+
+void ParameterStore::stepped(int stage) {
+  const at::NoGradGuard no_grad;
+  History& h = history(stage);
+  ++h.flat->steps;
+  for (Parameter* parameter : h.parameters) {
+    if (!parameter->compute.is_same(parameter->value)) parameter->compute.copy_(parameter->value);
   }
 }
 

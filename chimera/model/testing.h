@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,7 +53,8 @@ namespace chimera {
 // Stages on one store each, or on one store together. `sizes`: sequences of each micro-batch.
 struct TestPipeline {
   TestPipeline(const ModelSpec& spec, std::vector<int> split, const Batch& batch,
-               std::vector<int> sizes, bool one_store = false, std::uint64_t seed = 1)
+               std::vector<int> sizes, bool one_store = false, std::uint64_t seed = 1,
+               std::optional<int> recomputed_blocks = {})
       : micros(static_cast<int>(sizes.size())) {
     std::vector<Batch> parts;
     std::int64_t begin = 0;
@@ -61,27 +63,34 @@ struct TestPipeline {
       begin += size;
     }
     CHECK(begin == batch.tokens.size(0));
-    context = {
-        .seed = seed, .step = 3, .loss_scale = 1.0 / static_cast<double>(batch.targets.numel())};
+    context = {.seed = seed, .loss_scale = 1.0 / static_cast<double>(batch.targets.numel())};
     for (int stage = 0; stage < std::ssize(split); ++stage) {
       if (stores.empty() || !one_store) {
         stores.push_back(std::make_unique<ParameterStore>(seed, spec.dtype));
       }
       stages.push_back(std::make_unique<TorchStage>(
           spec, split, stage, *stores.back(),
-          [parts](int micro) { return parts[static_cast<std::size_t>(micro)]; }));
+          [this, parts](int micro) {
+            Batch part = parts[static_cast<std::size_t>(micro)];
+            part.step = optimizer_step;
+            return part;
+          },
+          recomputed_blocks));
     }
   }
 
   void forward(int micro) {
     Message message;
-    for (auto& stage : stages) message = stage->forward(micro, std::move(message));
+    for (auto& stage : stages) {
+      message = stage->forward(micro, std::move(message), {.recomputed = recompute});
+    }
     EXPECT_FALSE(message);
   }
 
   void backward(int micro) {
     Message message;
     for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
+      if (recompute) (*stage)->recompute(micro, 0);
       message = (*stage)->backward(micro, std::move(message));
     }
     EXPECT_FALSE(message);
@@ -96,8 +105,10 @@ struct TestPipeline {
     begin();
     for (int micro = 0; micro < micros; ++micro) forward(micro);
     for (int micro = 0; micro < micros; ++micro) backward(micro);
-    return stages.back()->loss();
+    return loss();
   }
+
+  double loss() { return stages.back()->take_loss(0, micros); }
 
   // By name, summed over the stores that hold a copy, as an all-reduce would.
   [[nodiscard]] std::map<std::string, at::Tensor> gradients() const {
@@ -112,6 +123,8 @@ struct TestPipeline {
   }
 
   int micros;
+  std::int64_t optimizer_step = 3;
+  bool recompute = false;
   StepContext context;
   std::vector<std::unique_ptr<ParameterStore>> stores;
   std::vector<std::unique_ptr<TorchStage>> stages;

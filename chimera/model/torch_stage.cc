@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "chimera/base/check.h"
@@ -41,6 +42,16 @@ void check_tokens(const at::Tensor& tokens, const ModelSpec& spec) {
   }
 }
 
+// The layer at which a stage is cut: what is before it is recomputed.
+int cut_of(std::span<const int> split, int stage, std::optional<int> recomputed_blocks) {
+  const LayerRange range = layers_of_stage(split, stage);
+  const int blocks = split[static_cast<std::size_t>(stage)];
+  const int recomputed = recomputed_blocks.value_or(blocks);
+  CHECK(recomputed >= 0 && recomputed <= blocks);
+  if (recomputed == blocks) return range.end;
+  return recomputed == 0 ? range.begin : range.begin + (stage == 0 ? 1 : 0) + recomputed;
+}
+
 // Runs autograd from one edge of the graph; adds to the gradients of all leaves below it.
 void run_backward(const torch::autograd::Edge& root, at::Tensor gradient) {
   torch::autograd::Engine::get_default_engine().execute(
@@ -48,24 +59,40 @@ void run_backward(const torch::autograd::Edge& root, at::Tensor gradient) {
       /*accumulate_grad=*/true);
 }
 
-}  // namespace
+// While it lives, a stage's parameters are those of an older version.
+class OlderWeights {
+ public:
+  OlderWeights(ParameterStore& store, int stage, int age)
+      : store_(store), stage_(stage), age_(age) {
+    if (age_ != 0) store_.exchange(stage_, age_);
+  }
+  ~OlderWeights() {
+    if (age_ != 0) store_.exchange(stage_, age_);
+  }
+  OlderWeights(const OlderWeights&) = delete;
+  OlderWeights& operator=(const OlderWeights&) = delete;
 
-struct TorchStage::Stash {
-  at::Tensor input;            // a leaf; not kept by the first stage
-  torch::autograd::Edge root;  // of the output, or of the loss
-  at::TensorOptions options;   // of the output
-  std::vector<std::int64_t> shape;
+ private:
+  ParameterStore& store_;
+  int stage_, age_;
 };
 
+}  // namespace
+
 TorchStage::TorchStage(const ModelSpec& spec, std::span<const int> split, int stage,
-                       ParameterStore& store, BatchSource source)
+                       ParameterStore& store, BatchSource source,
+                       std::optional<int> recomputed_blocks)
     : spec_(spec),
       stage_(stage),
       first_(stage == 0),
       last_(stage + 1 == std::ssize(split)),
       store_(store),
       source_(std::move(source)),
-      layers_(spec, layers_of_stage(split, stage), with_parameters(spec, split, stage, store)) {}
+      before_(spec, {layers_of_stage(split, stage).begin, cut_of(split, stage, recomputed_blocks)},
+              with_parameters(spec, split, stage, store)),
+      after_(spec, {cut_of(split, stage, recomputed_blocks), layers_of_stage(split, stage).end},
+             store),
+      cut_at_end_(cut_of(split, stage, recomputed_blocks) == layers_of_stage(split, stage).end) {}
 
 TorchStage::~TorchStage() = default;
 
@@ -73,6 +100,13 @@ void TorchStage::begin_step(const StepContext& context) {
   context_ = context;
   losses_.clear();
   stash_.clear();
+}
+
+Pass TorchStage::pass_of(const Batch& batch) const {
+  return {.training = context_.training,
+          .seed = context_.seed,
+          .step = batch.step,
+          .samples = batch.samples};
 }
 
 at::Tensor TorchStage::input_of(Message message, const Batch& batch) const {
@@ -95,31 +129,66 @@ at::Tensor TorchStage::loss_of(const at::Tensor& logits, const Batch& batch) con
   return sum * context_.loss_scale;
 }
 
-Message TorchStage::forward(int micro, Message input) {
-  const at::AutoGradMode grad_mode(context_.training);
+at::Tensor TorchStage::run_before(const at::Tensor& input, const Batch& batch) const {
+  const at::Tensor output = before_.forward(input, pass_of(batch));
+  return last_ && cut_at_end_ ? loss_of(output, batch) : output;
+}
+
+at::Tensor TorchStage::run_after(const at::Tensor& cut, const Batch& batch) const {
+  const at::Tensor output = after_.forward(cut, pass_of(batch));
+  return last_ && !cut_at_end_ ? loss_of(output, batch) : output;
+}
+
+at::Tensor TorchStage::run_whole(const at::Tensor& input, const Batch& batch) const {
+  return run_after(run_before(input, batch), batch);
+}
+
+TorchStage::Graph TorchStage::graph_of(const at::Tensor& output) {
+  return {torch::autograd::impl::gradient_edge(output), output.options(), output.sizes().vec()};
+}
+
+Message TorchStage::forward(int micro, Message input, ForwardUse use) {
+  const OlderWeights weights(store_, stage_, use.age);
   const Batch batch = source_(micro);
+  Stash stash;
   at::Tensor entry = input_of(std::move(input), batch);
   if (context_.training && !first_) entry.set_requires_grad(true);
-  const Pass pass{.training = context_.training,
-                  .seed = context_.seed,
-                  .step = context_.step,
-                  .samples = batch.samples};
-  at::Tensor output = layers_.forward(entry, pass);
-  if (last_) {
-    output = loss_of(output, batch);
-    losses_[micro] = output.item<double>();
+  at::Tensor output;
+  if (use.recomputed && context_.training) {
+    {
+      const at::NoGradGuard no_grad;
+      stash.cut = run_before(entry, batch);
+    }
+    output = stash.cut;
+    if (!cut_at_end_) {
+      stash.cut.set_requires_grad(true);
+      output = run_after(stash.cut, batch);
+      stash.after = graph_of(output);
+    } else {
+      stash.cut = at::Tensor();
+    }
+  } else {
+    const at::AutoGradMode grad_mode(context_.training);
+    output = run_whole(entry, batch);
+    if (context_.training) stash.before = graph_of(output);
   }
-  if (context_.training) {
-    const bool fresh =
-        stash_
-            .emplace(micro, Stash{.input = first_ ? at::Tensor() : std::move(entry),
-                                  .root = torch::autograd::impl::gradient_edge(output),
-                                  .options = output.options(),
-                                  .shape = output.sizes().vec()})
-            .second;
-    CHECK(fresh);
-  }
-  return last_ ? Message{} : to_message(output);
+  if (!first_) stash.input = std::move(entry);
+  if (context_.training) CHECK(stash_.emplace(micro, std::move(stash)).second);
+  if (!last_) return to_message(output);
+  losses_[micro] = output.item<double>();
+  return {};
+}
+
+void TorchStage::recompute(int micro, int age) {
+  const OlderWeights weights(store_, stage_, age);
+  const at::AutoGradMode grad_mode(true);
+  Stash& stash = stash_.at(micro);
+  CHECK(!stash.before);
+  const Batch batch = source_(micro);
+  const at::Tensor entry = first_ ? input_of({}, batch) : stash.input;
+  // With nothing before the cut there is nothing to do again.
+  const at::Tensor cut = run_before(entry, batch);
+  if (cut.grad_fn() != nullptr) stash.before = graph_of(cut);
 }
 
 Message TorchStage::backward(int micro, Message gradient) {
@@ -127,15 +196,24 @@ Message TorchStage::backward(int micro, Message gradient) {
   CHECK(!node.empty());
   Stash& stash = node.mapped();
   CHECK(static_cast<bool>(gradient) != last_);
-  at::Tensor incoming = last_ ? at::ones(stash.shape, stash.options)
-                              : to_tensor(std::move(gradient), store_.device());
-  CHECK(incoming.sizes() == at::IntArrayRef(stash.shape));
-  run_backward(std::exchange(stash.root, {}), std::move(incoming));
+  const Graph& end = stash.after ? *stash.after : *stash.before;
+  at::Tensor incoming =
+      last_ ? at::ones(end.shape, end.options) : to_tensor(std::move(gradient), store_.device());
+  CHECK(incoming.sizes() == at::IntArrayRef(end.shape));
+  if (stash.after) {
+    run_backward(std::exchange(stash.after->root, {}), std::move(incoming));
+    incoming = std::exchange(stash.cut, {}).grad();
+  }
+  if (stash.before) run_backward(std::exchange(stash.before->root, {}), std::move(incoming));
   if (first_) return {};
   return to_message(stash.input.grad());
 }
 
-int TorchStage::in_flight() const { return static_cast<int>(stash_.size()); }
+int TorchStage::in_flight() const {
+  return static_cast<int>(std::count_if(stash_.begin(), stash_.end(), [](const auto& entry) {
+    return entry.second.before.has_value();
+  }));
+}
 
 std::vector<Gradient> TorchStage::gradients() {
   std::vector<Gradient> result;
@@ -147,9 +225,12 @@ std::vector<Gradient> TorchStage::gradients() {
   return result;
 }
 
-double TorchStage::loss() const {
+double TorchStage::take_loss(int first, int count) {
   double sum = 0;
-  for (const auto& [micro, loss] : losses_) sum += loss;
+  for (int micro = first; micro < first + count; ++micro) {
+    const auto found = losses_.extract(micro);
+    if (!found.empty()) sum += found.mapped();
+  }
   return sum;
 }
 

@@ -5,14 +5,21 @@
 // of the cross entropy, times a scale that the trainer sets to one over the tokens of the whole
 // mini-batch. So gradients added up over micro-batches and replicas are those of the mean loss per
 // token, however the mini-batch is cut. A micro-batch may be empty.
+//
+// Recompute: the stage's layers are cut in two, those that a recomputed forward does not keep and,
+// after them, those that it does. Such a forward stashes its input, the value at the cut, and the
+// graph from there on; recompute makes the graph before the cut again from the input. Random numbers
+// are a function of what they are for, so it is the same graph to the last bit.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/edge.h>
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,44 +35,66 @@ struct Batch {
   at::Tensor tokens;                  // read by the first stage
   at::Tensor targets;                 // read by the last stage
   std::vector<std::int64_t> samples;  // global id of each sequence; for dropout
+  std::int64_t step = 0;              // of the optimizer; for dropout
 };
 
 // Gives a micro-batch of the step under way; called by the worker's thread, by every stage.
 using BatchSource = std::function<Batch(int micro)>;
 
-// What the trainer sets before each step.
+// What the trainer sets before a pass over micro-batches.
 struct StepContext {
   bool training = true;  // false: forward only, no dropout, nothing stashed
   std::uint64_t seed = 0;
-  std::int64_t step = 0;
   double loss_scale = 1;
 };
 
 class TorchStage final : public Stage {
  public:
   // Creates the stage's parameters in `store`, which must outlive it. `spec` and `split` are legal.
+  // A forward that is to be recomputed does not keep what the first `recomputed_blocks` blocks of
+  // the stage (and the embedding before them) compute; all blocks stand for the whole stage, head
+  // and loss included.
   TorchStage(const ModelSpec& spec, std::span<const int> split, int stage, ParameterStore& store,
-             BatchSource source);
+             BatchSource source, std::optional<int> recomputed_blocks = {});
   ~TorchStage() override;
 
   // Forgets losses, and what a step that failed left behind. Does not zero gradients: the store's
   // zero_gradients() does, once for all stages.
   void begin_step(const StepContext& context);
 
-  Message forward(int micro, Message input) override;
+  Message forward(int micro, Message input, ForwardUse use) override;
+  void recompute(int micro, int age) override;
   Message backward(int micro, Message gradient) override;
+  void stash_weights() override { store_.stash(stage_); }
+  void free_weights(int age) override { store_.free(stage_, age); }
   [[nodiscard]] int in_flight() const override;
   [[nodiscard]] std::vector<Gradient> gradients() override;
 
-  // Of the last stage, since begin_step: scaled losses added in order of micro-batches; and each.
-  [[nodiscard]] double loss() const;
-  [[nodiscard]] const std::map<int, double>& losses() const { return losses_; }
+  // Of the last stage: the sum of the scaled losses of `count` micro-batches from `first` on, in
+  // their order. Forgets them.
+  [[nodiscard]] double take_loss(int first, int count);
 
  private:
-  struct Stash;
+  // The end of a piece of autograd graph, without the values there.
+  struct Graph {
+    torch::autograd::Edge root;
+    at::TensorOptions options;
+    std::vector<std::int64_t> shape;
+  };
+  struct Stash {
+    at::Tensor input;                    // a leaf; of the first stage none
+    std::optional<Graph> before, after;  // the cut
+    at::Tensor cut;                      // the value there, a leaf
+  };
 
+  [[nodiscard]] Pass pass_of(const Batch& batch) const;
   [[nodiscard]] at::Tensor input_of(Message message, const Batch& batch) const;
   [[nodiscard]] at::Tensor loss_of(const at::Tensor& logits, const Batch& batch) const;
+  // From the stage's input to the cut; the loss where the cut is the end of the last stage.
+  [[nodiscard]] at::Tensor run_before(const at::Tensor& input, const Batch& batch) const;
+  [[nodiscard]] at::Tensor run_after(const at::Tensor& cut, const Batch& batch) const;
+  [[nodiscard]] at::Tensor run_whole(const at::Tensor& input, const Batch& batch) const;
+  [[nodiscard]] static Graph graph_of(const at::Tensor& output);
 
   ModelSpec spec_;
   int stage_;
@@ -73,7 +102,8 @@ class TorchStage final : public Stage {
   bool last_;
   ParameterStore& store_;
   BatchSource source_;
-  LayerChain layers_;
+  LayerChain before_, after_;
+  bool cut_at_end_;
   StepContext context_;
   std::map<int, Stash> stash_;
   std::map<int, double> losses_;

@@ -2,12 +2,12 @@
 // kernel.
 //
 // Weight decay applies to matrices, not to biases and norms. The update of an element depends on
-// that element alone, so replicas that start equal and see equal gradients stay bitwise equal.
+// that element alone, so replicas that start equal and see equal gradients stay bitwise equal, and
+// stages may be stepped together or each by itself.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <vector>
 
 #include "chimera/model/store.h"
@@ -21,17 +21,21 @@ class AdamW {
   // Steps all parameters that `store` has now. The store outlives the optimizer.
   AdamW(ParameterStore& store, double weight_decay);
 
-  // One update with the store's gradients.
+  // One update with the store's gradients, of all parameters or of those that `stage` alone uses.
   void step(double learning_rate);
+  void step(double learning_rate, int stage);
 
  private:
-  struct Group {
-    double weight_decay = 0;
-    std::vector<at::Tensor> values, gradients, first, second, none, steps;
+  struct Moments {
+    const Parameter* parameter;
+    at::Tensor first, second, steps;
   };
 
+  void update(double learning_rate, const std::vector<const Moments*>& chosen);
+
   ParameterStore& store_;
-  Group decayed_, plain_;
+  double weight_decay_;
+  std::vector<Moments> moments_;
 };
 
 }  // namespace chimera

@@ -15,6 +15,7 @@
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/generate/generate.h"
 #include "chimera/schedule/lower.h"
 
 namespace chimera {
@@ -90,15 +91,44 @@ std::string read_split(std::string_view key, const toml::node& node) {
   return join(blocks, ",");
 }
 
-std::string toml_text(const std::string& text) {
-  std::ostringstream out;
-  out << toml::value<std::string>(text);
-  return out.str();
-}
-
 std::string exact(double value) {
   std::ostringstream out;
   out << toml::value<double>(value);
+  return out.str();
+}
+
+// Numbers parted by commas may be a text, an array or one number; a text may be a word, too.
+std::string read_numbers(std::string_view key, const toml::node& node) {
+  const auto number = [&](const toml::node& element) {
+    if (element.is_integer()) return cat(read_integer(key, element, 0, kMaxInt));
+    return exact(read_number(key, element, 0, false));
+  };
+  if (node.is_string()) return read_string(key, node);
+  const auto* array = node.as_array();
+  if (array == nullptr) return number(node);
+  std::vector<std::string> words;
+  for (const auto& element : *array) words.push_back(number(element));
+  return join(words, ",");
+}
+
+// "gpipe, 1f1b, ..., or file:PATH"
+std::string_view schedule_names() {
+  static const std::string names = [] {
+    std::string text;
+    for (const Generator& generator : generators()) text += cat(generator.name, ", ");
+    return text + "or file:PATH of a schedule file";
+  }();
+  return names;
+}
+
+std::string_view reduce_help() {
+  static const std::string help = cat("when gradients are reduced: ", join(kReducePolicies));
+  return help;
+}
+
+std::string toml_text(const std::string& text) {
+  std::ostringstream out;
+  out << toml::value<std::string>(text);
   return out.str();
 }
 
@@ -215,7 +245,7 @@ const std::vector<Key>& keys() {
           "train", "seed", "of initial weights, dropout and the order of data",
           [](auto& c) -> auto& { return c.train.seed; }, 0, kLong),
       text(
-          "pipeline", "schedule", "gpipe, 1f1b or chimera",
+          "pipeline", "schedule", schedule_names(),
           [](auto& c) -> auto& { return c.pipeline.schedule; }),
       integer(
           "pipeline", "stages", "D: parts of the model, and workers of a group",
@@ -223,6 +253,12 @@ const std::vector<Key>& keys() {
       integer(
           "pipeline", "pairs", "f: pairs of pipes (chimera); divides stages / 2",
           [](auto& c) -> auto& { return c.pipeline.pairs; }, 1),
+      text(
+          "pipeline", "method", "beyond N = D (chimera): direct, doubling or halving",
+          [](auto& c) -> auto& { return c.pipeline.method; }),
+      flag(
+          "pipeline", "fused", "doubling: both forwards of a pair as one action",
+          [](auto& c) -> auto& { return c.pipeline.fused; }),
       integer(
           "pipeline", "width", "W: groups of workers, each with the whole model",
           [](auto& c) -> auto& { return c.pipeline.width; }, 1),
@@ -233,8 +269,19 @@ const std::vector<Key>& keys() {
           "pipeline", "split", "blocks of each stage, as \"3,2,2,1\"; empty: balanced",
           [](auto& c) -> auto& { return c.pipeline.split; }, read_split),
       text(
-          "pipeline", "reduce", "when gradients are reduced: at-end, eager, eager-opt",
-          [](auto& c) -> auto& { return c.pipeline.reduce; }),
+          "pipeline", "reduce", reduce_help(), [](auto& c) -> auto& { return c.pipeline.reduce; }),
+      number(
+          "pipeline", "bucket_mb", "most megabytes of gradients in one all-reduce",
+          [](auto& c) -> auto& { return c.pipeline.bucket_mb; }, 0, true),
+      text(
+          "pipeline", "recompute",
+          "activations not kept: none, all, auto (as memory asks), or blocks of each stage, as "
+          "\"2,0,1\"",
+          [](auto& c) -> auto& { return c.pipeline.recompute; }, read_numbers),
+      text(
+          "pipeline", "memory",
+          "gigabytes a worker may hold, one number or one for each worker; empty: no limit",
+          [](auto& c) -> auto& { return c.pipeline.memory; }, read_numbers),
       text(
           "pipeline", "transport", "local: the workers are threads",
           [](auto& c) -> auto& { return c.pipeline.transport; }),

@@ -32,10 +32,15 @@ struct PipelineConfig {
   std::string schedule = "chimera";
   int stages = 2;
   int pairs = 1;
+  std::string method = "direct";
+  bool fused = false;
   int width = 1;
   int micro_batch = 1;  // sequences
   std::string split;    // blocks of each stage, as 3,2,2,1; empty: balanced
   std::string reduce = "eager-opt";
+  double bucket_mb = 16;  // most of a stage's gradients in one all-reduce
+  std::string recompute = "none";
+  std::string memory;  // GB that a worker may hold; one number, or one for each worker; empty: all
   std::string transport = "local";
   int threads = 1;       // intra-op threads of each worker
   double limit_s = 300;  // longest wait for a message

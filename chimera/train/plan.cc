@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <set>
 #include <string>
@@ -12,6 +13,8 @@
 #include "chimera/generate/generate.h"
 #include "chimera/model/split.h"
 #include "chimera/schedule/lower.h"
+#include "chimera/schedule/recompute.h"
+#include "chimera/schedule/schedule_file.h"
 
 namespace chimera {
 namespace {
@@ -32,10 +35,98 @@ void check_pipeline(const PipelineConfig& pipeline) {
   }
 }
 
-Schedule make_schedule(const PipelineConfig& pipeline, int micros) {
-  Spec spec{.stages = pipeline.stages, .micros = micros};
+[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::kUsage, why); }
+
+constexpr std::string_view kFile = "file:";
+
+bool is_file(const PipelineConfig& pipeline) { return pipeline.schedule.starts_with(kFile); }
+
+// What a file says must fit the run; what it says of the order is verified as any schedule.
+Schedule read_schedule_file(const Config& config, int micros) {
+  const PipelineConfig& pipeline = config.pipeline;
+  const std::string path = pipeline.schedule.substr(kFile.size());
+  Schedule schedule = read_schedule(path);
+  if (schedule.stages() != pipeline.stages) {
+    refuse(cat("the schedule file '", path, "' has ", schedule.stages(),
+               " stages, but pipeline.stages is ", pipeline.stages, "; make them the same"));
+  }
+  const std::int64_t wanted =
+      has_steps(schedule) ? std::int64_t{micros} * config.train.steps : std::int64_t{micros};
+  if (schedule.micros != wanted) {
+    refuse(cat("the schedule file '", path, "' has ", schedule.micros,
+               " micro-batches, but the run has ", wanted,
+               has_steps(schedule) ? ", all of its steps since the schedule says its steps itself"
+                                   : " in a step (train.batch / pipeline.width / "
+                                     "pipeline.micro_batch, rounded up)",
+               "; change one of these numbers"));
+  }
+  return schedule;
+}
+
+// `steps`: of an asynchronous schedule.
+Schedule make_schedule(const Config& config, int micros, std::int64_t steps) {
+  const PipelineConfig& pipeline = config.pipeline;
+  if (is_file(pipeline)) return read_schedule_file(config, micros);
+  Spec spec{.stages = pipeline.stages, .micros = micros, .fused = pipeline.fused};
   if (pipeline.pairs != 1) spec.pairs = pipeline.pairs;
+  const Method way = method(pipeline.method);
+  if (way != Method::kDirect) spec.method = way;
+  if (generator(pipeline.schedule).asynchronous) {
+    spec.steps = static_cast<int>(std::min<std::int64_t>(steps, kMaxCells));
+  }
   return generate(pipeline.schedule, spec);
+}
+
+// With weights that change on the way there is no moment at which a step is done everywhere.
+void check_asynchronous(const Config& config, int micros) {
+  const std::string& name = config.pipeline.schedule;
+  if (config.train.clip != 0) {
+    refuse(cat("train.clip is ", config.train.clip, ", but ", name,
+               " steps each stage before the gradient norm over all stages is known; set "
+               "train.clip=0, or use a synchronous schedule"));
+  }
+  if (config.model.tied) {
+    refuse(cat("model.tied is true, but ", name,
+               " steps the first and the last stage at different times, so they cannot share "
+               "weights; set model.tied=false, or use a synchronous schedule"));
+  }
+  if (name == "pipedream" && micros != 1) {
+    refuse(cat("pipedream steps after every micro-batch, but train.batch ", config.train.batch,
+               " makes ", micros,
+               " of them a step; make train.batch pipeline.micro_batch x "
+               "pipeline.width, ",
+               config.pipeline.micro_batch, " x ", config.pipeline.width,
+               ", or use pipedream-2bw"));
+  }
+}
+
+// How many blocks of each stage are recomputed.
+std::vector<int> parse_recompute(const std::string& text, const std::vector<int>& split) {
+  if (text == "none") return std::vector<int>(split.size(), 0);
+  if (text == "all") return split;
+  std::vector<int> blocks;
+  const auto expected = [&] {
+    return cat("pipeline.recompute is '", text, "'; expected none, all, auto, or for each of the ",
+               split.size(), " stages how many of its blocks (", join(split, ","),
+               ") are recomputed, as \"", join(split, ","), "\"");
+  };
+  for (const std::string_view word : chimera::split(text, ',')) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size() || value < 0 ||
+        blocks.size() == split.size() || value > split[blocks.size()]) {
+      refuse(expected());
+    }
+    blocks.push_back(value);
+  }
+  if (blocks.size() != split.size()) refuse(expected());
+  return blocks;
+}
+
+Schedule with_blocks_recomputed(Schedule schedule, const std::vector<int>& blocks) {
+  std::vector<bool> stages;
+  for (const int count : blocks) stages.push_back(count > 0);
+  return with_recompute(std::move(schedule), stages);
 }
 
 std::vector<int> make_split(const Config& config) {
@@ -53,6 +144,15 @@ std::vector<ParameterSpec> all_parameters(const ModelSpec& model, const std::vec
     }
   }
   return all;
+}
+
+// Generators return what verifies; a file may not.
+[[noreturn]] void refuse_program(const Config& config, const TrainPlan& plan) {
+  CHECK(is_file(config.pipeline));
+  const Violation& first = plan.verdict.violations.front();
+  refuse(cat("the schedule of '", config.pipeline.schedule.substr(kFile.size()),
+             "' is wrong: ", rule_name(first.rule), " on worker ", first.worker, ": ", first.what,
+             "; 'chimera verify' shows where"));
 }
 
 }  // namespace
@@ -78,10 +178,21 @@ TrainPlan make_plan(Config config, std::int64_t data_vocabulary) {
   TrainPlan plan;
   plan.cut = cut(config.train.batch, config.pipeline.width, config.pipeline.micro_batch);
   plan.split = make_split(config);
-  plan.program =
-      lower(make_schedule(config.pipeline, plan.cut.micros), reduce_policy(config.pipeline.reduce));
-  plan.verdict = verify(plan.program);
-  CHECK(plan.verdict.ok());  // generators return what verifies
+  plan.recomputed = parse_recompute(config.pipeline.recompute, plan.split);
+  const ReducePolicy policy = reduce_policy(config.pipeline.reduce);
+  const auto program = [&](std::int64_t steps) {
+    return lower(
+        with_blocks_recomputed(make_schedule(config, plan.cut.micros, steps), plan.recomputed),
+        policy);
+  };
+  plan.program = program(config.train.steps);
+  plan.asynchronous = has_steps(plan.program.source);
+  if (plan.asynchronous) check_asynchronous(config, plan.cut.micros);
+  if (plan.asynchronous && !is_file(config.pipeline)) {
+    plan.short_run = program(std::min<std::int64_t>(config.train.steps, 4 + 2 * plan.workers()));
+  }
+  plan.verdict = verify(plan.proved());
+  if (!plan.verdict.ok()) refuse_program(config, plan);
   plan.parameters = all_parameters(config.model, plan.split);
   plan.config = std::move(config);
   return plan;

@@ -2,6 +2,7 @@
 // exists, checked. What cannot work is refused here, before anything starts.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "chimera/data/batch.h"
@@ -13,14 +14,24 @@ namespace chimera {
 
 struct TrainPlan {
   Config config;  // its model's vocabulary filled in
+  // Of one step, or, where steps come on the way (asynchronous schedules), of the whole run: it is
+  // not the same work over and over, for no step ends with an empty pipeline.
   Program program;
-  Verdict verdict;  // without violations
+  bool asynchronous = false;
+  // An asynchronous run repeats itself from step to step, so a short one is proved and timed in
+  // place of a long one. Of a synchronous program: nothing.
+  std::optional<Program> short_run;
+  Verdict verdict;  // of the program, or of the short run: without violations
   std::vector<int> split;
+  std::vector<int> recomputed;  // of each stage's blocks, those whose activations are not kept
   Cut cut;
   std::vector<ParameterSpec> parameters;  // of the whole model, in global order
 
   [[nodiscard]] int workers() const { return program.source.workers(); }
   [[nodiscard]] int ranks() const { return workers() * config.pipeline.width; }
+
+  // What was proved, and what predictions are made on.
+  [[nodiscard]] const Program& proved() const { return short_run ? *short_run : program; }
 
   // The lowest rank that holds the parameter: it speaks for it in norms and files.
   [[nodiscard]] int owner(const ParameterSpec& parameter) const;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
+#include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/model/tensor.h"
@@ -14,25 +14,8 @@
 #include "chimera/train/learning_rate.h"
 
 namespace chimera {
-namespace {
 
-constexpr double kForever = std::numeric_limits<double>::infinity();
-
-// The forwards of a row and their messages: what evaluation runs.
-Row forward_part(const Row& row) {
-  Row part;
-  for (const Action& action : row) {
-    if (action.op == Op::kForward || action.op == Op::kSendActivation ||
-        action.op == Op::kRecvActivation) {
-      part.push_back(action);
-    }
-  }
-  return part;
-}
-
-}  // namespace
-
-// What all ranks add up at the end of a pass: one sum of doubles.
+// What all ranks add up: one sum of doubles.
 struct Trainer::Sums {
   explicit Sums(std::size_t parameters) : values(parameters + 2, 0.0) {}
 
@@ -46,7 +29,20 @@ struct Trainer::Sums {
     return std::sqrt(std::accumulate(values.begin(), values.end() - 2, 0.0));
   }
 
+  // Valid as long as the sums stay where they are.
+  [[nodiscard]] Buffer buffer() {
+    return {DType::kFloat64, reinterpret_cast<std::byte*>(values.data()), values.size()};
+  }
+
   std::vector<double> values;
+};
+
+struct Trainer::Pending {
+  explicit Pending(std::size_t parameters) : sums(parameters) {}
+
+  Sums sums;
+  std::unique_ptr<Reduction> reduction;
+  StepReport report;
 };
 
 Trainer::Trainer(const TrainPlan& plan, const Dataset& dataset, Transport& transport,
@@ -57,7 +53,11 @@ Trainer::Trainer(const TrainPlan& plan, const Dataset& dataset, Transport& trans
       seat_{plan.config.pipeline.width, transport.rank() / plan.workers(),
             transport.rank() % plan.workers()},
       store_(plan.config.train.seed, plan.config.model.dtype, device),
-      everyone_(static_cast<std::size_t>(plan.ranks())) {
+      parts_(plan.program, plan.cut.micros),
+      everyone_(static_cast<std::size_t>(plan.ranks())),
+      // The last stage is at most so many micro-batches, and so steps, ahead of the first.
+      lag_(plan.asynchronous ? plan.program.source.stages() : 0),
+      end_(plan.config.train.steps) {
   std::iota(everyone_.begin(), everyone_.end(), 0);
   if (!device.is_cpu() && transport.size() > 1) {
     throw Error(
@@ -66,11 +66,12 @@ Trainer::Trainer(const TrainPlan& plan, const Dataset& dataset, Transport& trans
             " workers; the local transport adds gradients up on the CPU, use it or one worker"));
   }
   const auto worker = static_cast<std::size_t>(seat_.worker);
-  WorkerOptions options{.step = [this] { finish_step(); },
-                        .stash_bound = plan.verdict.peak_stash[worker]};
+  WorkerOptions options{
+      .step = [this](const Action& action) { step_weights(action); },
+      .stash_bound = plan.verdict.peak_stash[worker],
+      .bucket_bytes = static_cast<std::size_t>(plan.config.pipeline.bucket_mb * 1e6)};
   worker_ =
       std::make_unique<Worker>(plan.program, seat_, make_stages(), transport, std::move(options));
-  evaluate_row_ = forward_part(plan.program.rows[worker]);
   optimizer_ = std::make_unique<AdamW>(store_, plan.config.train.weight_decay);
 }
 
@@ -79,23 +80,32 @@ Trainer::~Trainer() = default;
 Stages Trainer::make_stages() {
   Stages stages;
   for (const int stage : plan_.program.source.placement.stages_of(seat_.worker)) {
-    auto made = std::make_unique<TorchStage>(plan_.config.model, plan_.split, stage, store_,
-                                             [this](int micro) { return batch_of(micro); });
+    auto made = std::make_unique<TorchStage>(
+        plan_.config.model, plan_.split, stage, store_,
+        [this](int micro) { return batch_of(micro); },
+        plan_.recomputed[static_cast<std::size_t>(stage)]);
     stages_.push_back(made.get());
     stages[stage] = std::move(made);
   }
   return stages;
 }
 
+// Micro-batches are numbered through the program: through a step, or through the whole run.
 Batch Trainer::batch_of(int micro) const {
+  const int micros = plan_.cut.micros;
+  const std::int64_t steps_ahead = micro / micros;
   const MicroBatch cut =
-      plan_.cut.groups[static_cast<std::size_t>(seat_.group)][static_cast<std::size_t>(micro)];
-  const std::int64_t first = first_sample_ + cut.first;
+      plan_.cut
+          .groups[static_cast<std::size_t>(seat_.group)][static_cast<std::size_t>(micro % micros)];
+  const std::int64_t first = first_sample_ + steps_ahead * plan_.config.train.batch + cut.first;
   const TokenBatch samples = dataset_.read(first, cut.count);
   const auto tensor = [&](const std::vector<Token>& tokens) {
     return at::tensor(tokens, at::kLong).view({samples.samples, samples.sequence});
   };
-  Batch batch{tensor(samples.tokens), tensor(samples.targets), {}};
+  Batch batch{tensor(samples.tokens),
+              tensor(samples.targets),
+              {},
+              plan_.asynchronous ? steps_ahead : step_};
   batch.samples.resize(static_cast<std::size_t>(cut.count));
   std::iota(batch.samples.begin(), batch.samples.end(), first);
   return batch;
@@ -104,54 +114,103 @@ Batch Trainer::batch_of(int micro) const {
 void Trainer::begin_pass(bool training, std::int64_t first_sample) {
   first_sample_ = first_sample;
   const double tokens = static_cast<double>(plan_.config.train.batch) * dataset_.sequence();
-  const StepContext context{.training = training,
-                            .seed = plan_.config.train.seed,
-                            .step = step_,
-                            .loss_scale = 1 / tokens};
+  const StepContext context{
+      .training = training, .seed = plan_.config.train.seed, .loss_scale = 1 / tokens};
   for (TorchStage* stage : stages_) stage->begin_step(context);
 }
 
-StepReport Trainer::step(const std::function<bool()>& wants_stop) {
+StepReports Trainer::step(const std::function<bool()>& wants_stop) {
+  CHECK(!done());
   wants_stop_ = wants_stop;
-  begin_pass(true, step_ * plan_.config.train.batch);
-  store_.zero_gradients();
-  std::vector<Interval> own = worker_->run_row();
-  report_.timeline = gather_timeline(std::move(own));
+  if (!plan_.asynchronous || step_ == 0) {
+    begin_pass(true, step_ * plan_.config.train.batch);
+    store_.zero_gradients();
+  }
+  pending_.emplace_back(plan_.parameters.size());
+  const Row part = parts_.part(seat_.worker, step_, end_ * plan_.cut.micros);
+  std::vector<Interval> own = worker_->run_row(part);
+  if (plan_.asynchronous) begin_report();
+  pending_.back().report.timeline = gather_timeline(std::move(own));
   ++step_;
-  return std::move(report_);
+  StepReports reports;
+  while (!pending_.empty() && (done() || std::ssize(pending_) > lag_)) {
+    reports.push_back(finish_report());
+    // No rank is so far ahead that it has begun what is now left out.
+    if (reports.back().stop) end_ = std::min(end_, step_ + lag_);
+  }
+  return reports;
 }
 
 double Trainer::evaluate(std::int64_t first_sample) {
+  if (plan_.asynchronous && step_ != 0 && !done()) {
+    throw Error(ErrorCode::kUsage,
+                cat("evaluation after step ", step_, " of ", end_,
+                    " of an asynchronous schedule, whose pipeline is never empty; evaluate before "
+                    "the first step or after the last"));
+  }
   begin_pass(false, first_sample);
-  worker_->run_row(evaluate_row_);
+  worker_->run_row(parts_.forwards(seat_.worker));
   Sums sums(plan_.parameters.size());
-  add_losses(sums);
-  reduce(sums);
+  for (TorchStage* stage : stages_) sums.loss() += stage->take_loss(0, plan_.cut.micros);
+  finish(*transport_.all_reduce_sum(sums.buffer(), everyone_, kStepTag));
   return sums.loss();
 }
 
 // ---- the end of a step
 
-void Trainer::finish_step() {
-  const TrainConfig& config = plan_.config.train;
-  Sums sums(plan_.parameters.size());
-  add_losses(sums);
-  add_squares(sums);
-  sums.stop_votes() = wants_stop_ && wants_stop_() ? 1 : 0;
-  reduce(sums);
-  report_ = {.step = step_,
-             .loss = sums.loss(),
-             .gradient_norm = sums.norm(),
-             .learning_rate = learning_rate(config, step_),
-             .stop = sums.stop_votes() > 0,
-             .timeline = {}};
-  if (!std::isfinite(report_.loss) || !std::isfinite(report_.gradient_norm)) {
-    throw Error(ErrorCode::kCompute,
-                cat("the training diverged: loss ", report_.loss, ", gradient norm ",
-                    report_.gradient_norm, "; try a lower train.learning_rate"));
+void Trainer::step_weights(const Action& action) {
+  if (action.stage == kAllStages) {
+    step_all();
+  } else {
+    step_stage(action.stage);
   }
-  clip(report_.gradient_norm);
-  optimizer_->step(report_.learning_rate);
+}
+
+void Trainer::step_all() {
+  add_squares(pending_.back().sums, {});
+  begin_report();
+  Pending& pending = pending_.back();
+  finish(*pending.reduction);
+  const double norm = pending.sums.norm();
+  check_finite({.loss = pending.sums.loss(), .gradient_norm = norm});
+  clip(norm);
+  optimizer_->step(learning_rate(plan_.config.train, step_));
+}
+
+void Trainer::step_stage(int stage) {
+  add_squares(pending_.back().sums, stage);
+  optimizer_->step(learning_rate(plan_.config.train, step_), stage);
+  store_.zero_gradients(stage);
+}
+
+void Trainer::begin_report() {
+  Pending& pending = pending_.back();
+  const int micros = plan_.cut.micros;
+  const int first = plan_.asynchronous ? static_cast<int>(step_) * micros : 0;
+  for (TorchStage* stage : stages_) pending.sums.loss() += stage->take_loss(first, micros);
+  pending.sums.stop_votes() = wants_stop_ && wants_stop_() ? 1 : 0;
+  pending.report.step = step_;
+  pending.report.learning_rate = learning_rate(plan_.config.train, step_);
+  pending.reduction = transport_.all_reduce_sum(pending.sums.buffer(), everyone_, kStepTag);
+}
+
+StepReport Trainer::finish_report() {
+  Pending& oldest = pending_.front();
+  finish(*oldest.reduction);
+  StepReport report = std::move(oldest.report);
+  report.loss = oldest.sums.loss();
+  report.gradient_norm = oldest.sums.norm();
+  report.stop = oldest.sums.stop_votes() > 0;
+  pending_.pop_front();
+  check_finite(report);
+  return report;
+}
+
+void Trainer::check_finite(const StepReport& report) const {
+  if (std::isfinite(report.loss) && std::isfinite(report.gradient_norm)) return;
+  throw Error(ErrorCode::kCompute,
+              cat("the training diverged: loss ", report.loss, ", gradient norm ",
+                  report.gradient_norm, "; try a lower train.learning_rate"));
 }
 
 // As torch.nn.utils.clip_grad_norm_ does it, with its epsilon.
@@ -163,17 +222,15 @@ void Trainer::clip(double norm) {
   for (const Flat& flat : store_.flats()) flat.gradients.mul_(scale);
 }
 
-void Trainer::add_losses(Sums& sums) const {
-  for (const TorchStage* stage : stages_) sums.loss() += stage->loss();
-}
-
 bool Trainer::speaks_for(const ParameterSpec& parameter) const {
   return plan_.owner(parameter) == transport_.rank();
 }
 
-void Trainer::add_squares(Sums& sums) const {
+// Of all stages, or of one that shares no parameter.
+void Trainer::add_squares(Sums& sums, std::optional<int> stage) const {
   for (std::size_t i = 0; i < plan_.parameters.size(); ++i) {
     if (!speaks_for(plan_.parameters[i])) continue;
+    if (stage && plan_.parameters[i].stages != std::vector<int>{*stage}) continue;
     const at::Tensor& gradient = store_.at(plan_.parameters[i].name).gradient;
     const double norm =
         at::linalg_vector_norm(gradient, 2, at::OptionalIntArrayRef(), false, at::kDouble)
@@ -182,37 +239,46 @@ void Trainer::add_squares(Sums& sums) const {
   }
 }
 
-void Trainer::reduce(Sums& sums) {
-  const Buffer buffer{DType::kFloat64, reinterpret_cast<std::byte*>(sums.values.data()),
-                      sums.values.size()};
-  const auto reduction = transport_.all_reduce_sum(buffer, everyone_, kStepTag);
-  while (!reduction->wait(kForever)) {
-  }
-}
-
 // ---- gathering on rank 0
 
+void Trainer::send_intervals(const std::vector<Interval>& intervals) {
+  Message message = make_message(DType::kFloat64, {std::ssize(intervals), 3});
+  auto* numbers = reinterpret_cast<double*>(message.data);
+  for (const Interval& interval : intervals) {
+    *numbers++ = interval.start_s;
+    *numbers++ = interval.end_s;
+    *numbers++ = interval.action.stage;
+  }
+  transport_.send(std::move(message), 0, kTimesTag);
+}
+
+// Of a reduction; other actions are known from the row.
+std::vector<Interval> Trainer::recv_intervals(int rank) {
+  const Message message = transport_.recv(rank, kTimesTag, kForever).value();
+  const auto* numbers = reinterpret_cast<const double*>(message.data);
+  std::vector<Interval> intervals(static_cast<std::size_t>(message.shape[0]));
+  for (Interval& interval : intervals) {
+    interval.start_s = *numbers++;
+    interval.end_s = *numbers++;
+    interval.action = {.op = Op::kReduceBegin, .stage = static_cast<std::int16_t>(*numbers++)};
+  }
+  return intervals;
+}
+
 Timeline Trainer::gather_timeline(std::vector<Interval> own) {
+  std::vector<Interval> reductions = worker_->take_reductions();
   if (transport_.rank() != 0) {
-    Message message = make_message(DType::kFloat64, {static_cast<std::int64_t>(own.size()), 2});
-    auto* times = reinterpret_cast<double*>(message.data);
-    for (const Interval& interval : own) {
-      *times++ = interval.start_s;
-      *times++ = interval.end_s;
-    }
-    transport_.send(std::move(message), 0, kTimesTag);
+    send_intervals(own);
+    send_intervals(reductions);
     return {};
   }
-  Timeline timeline{{std::move(own)}};
+  Timeline timeline{{std::move(own)}, {std::move(reductions)}};
   for (int rank = 1; rank < plan_.ranks(); ++rank) {
-    const Message message = transport_.recv(rank, kTimesTag, kForever).value();
-    const auto* times = reinterpret_cast<const double*>(message.data);
-    auto& row = timeline.rows.emplace_back();
-    for (const Action& action :
-         plan_.program.rows[static_cast<std::size_t>(rank % plan_.workers())]) {
-      row.push_back({action, times[0], times[1]});
-      times += 2;
-    }
+    std::vector<Interval>& row = timeline.rows.emplace_back(recv_intervals(rank));
+    const Row part = parts_.part(rank % plan_.workers(), step_, end_ * plan_.cut.micros);
+    CHECK(part.size() == row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) row[i].action = part[i];
+    timeline.reductions.push_back(recv_intervals(rank));
   }
   return from_origin(std::move(timeline));
 }

@@ -1,15 +1,23 @@
 // Trainer: one rank of a training run. All ranks of a world make one and call the same functions in
 // the same order; each blocks until the rank's part is done.
 //
-// A step is the worker's row of the program, and at its end, over all ranks: the loss, the gradient
-// norm over all stages with each parameter once, clipping, and AdamW. Nothing depends on the layout
-// but speed and memory: sums are taken over micro-batches, replicas and parameters of one mean loss
-// per token. Throws Error on every rank with one text (worker.h).
+// Synchronous schedules: a step is the worker's row of the program, and at its end, over all ranks:
+// the loss, the gradient norm over all stages with each parameter once, clipping, and AdamW. Nothing
+// depends on the layout but speed and memory: sums are taken over micro-batches, replicas and
+// parameters of one mean loss per token.
+//
+// Asynchronous schedules: a step is a part of the row (row_parts.h), each stage is stepped where the
+// row says, and ranks are not at the same step at the same time. So that no one waits, the sums of a
+// step are added up in the background and reported some steps later.
+//
+// Throws Error on every rank with one text (worker.h).
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "chimera/data/dataset.h"
@@ -19,6 +27,7 @@
 #include "chimera/runtime/worker.h"
 #include "chimera/train/adamw.h"
 #include "chimera/train/plan.h"
+#include "chimera/train/row_parts.h"
 #include "chimera/transport/transport.h"
 
 namespace chimera {
@@ -33,6 +42,9 @@ struct StepReport {
   Timeline timeline;  // one row a rank; from the first start of any
 };
 
+// Those of a step that are known now: none or one, or at the end of a run several.
+using StepReports = std::vector<StepReport>;
+
 class Trainer {
  public:
   // Plan, dataset and transport outlive the trainer and are the same on all ranks.
@@ -41,11 +53,15 @@ class Trainer {
   ~Trainer();
 
   // `wants_stop` is asked when the rank's work of the step is done: whether the run should end after
-  // it. One rank that says so is enough.
-  StepReport step(const std::function<bool()>& wants_stop = {});
+  // it (in an asynchronous run: after what is under way). One rank that says so is enough.
+  StepReports step(const std::function<bool()>& wants_stop = {});
+
+  // Whether all steps of the run were done, or as many as were wanted.
+  [[nodiscard]] bool done() const { return step_ == end_; }
 
   // Mean loss per token over samples [first, first + batch) of the dataset, without dropout.
-  // Changes nothing that training sees.
+  // Changes nothing that training sees. In an asynchronous run before its first step or after its
+  // last, for only then is the pipeline empty.
   [[nodiscard]] double evaluate(std::int64_t first_sample);
 
   // All parameters by global name on rank 0; empty elsewhere.
@@ -56,17 +72,24 @@ class Trainer {
 
  private:
   struct Sums;
+  // A step whose sums are on their way.
+  struct Pending;
 
   [[nodiscard]] Stages make_stages();
   [[nodiscard]] Batch batch_of(int micro) const;
   void begin_pass(bool training, std::int64_t first_sample);
-  void finish_step();
+  void step_weights(const Action& action);
+  void step_all();
+  void step_stage(int stage);
+  void begin_report();
+  [[nodiscard]] StepReport finish_report();
+  void check_finite(const StepReport& report) const;
   void clip(double norm);
-  void add_losses(Sums& sums) const;
-  void add_squares(Sums& sums) const;
-  void reduce(Sums& sums);
+  void add_squares(Sums& sums, std::optional<int> stage) const;
   [[nodiscard]] bool speaks_for(const ParameterSpec& parameter) const;
   [[nodiscard]] Timeline gather_timeline(std::vector<Interval> own);
+  void send_intervals(const std::vector<Interval>& intervals);
+  [[nodiscard]] std::vector<Interval> recv_intervals(int rank);
 
   const TrainPlan& plan_;
   const Dataset& dataset_;
@@ -75,13 +98,14 @@ class Trainer {
   ParameterStore store_;
   std::vector<TorchStage*> stages_;  // in the worker
   std::unique_ptr<Worker> worker_;
-  Row evaluate_row_;
+  RowParts parts_;
   std::unique_ptr<AdamW> optimizer_;
   std::vector<int> everyone_;
-  std::int64_t step_ = 0;
+  std::int64_t lag_;  // steps from the end of a step to its report
+  std::int64_t step_ = 0, end_;
   std::int64_t first_sample_ = 0;  // of the pass under way
   std::function<bool()> wants_stop_;
-  StepReport report_;
+  std::deque<Pending> pending_;  // oldest first
 };
 
 }  // namespace chimera

@@ -73,11 +73,12 @@ Result run_chimera(const Config& config) {
   launch_local(plan.ranks(), {.limit_s = 60, .describe = describe_tag}, [&](Transport& transport) {
     at::set_num_threads(1);
     Trainer trainer(plan, dataset, transport);
-    for (std::int64_t step = 0; step < config.train.steps; ++step) {
-      const StepReport report = trainer.step();
-      if (transport.rank() != 0) continue;
-      result.losses.push_back(report.loss);
-      result.norms.push_back(report.gradient_norm);
+    while (!trainer.done()) {
+      for (const StepReport& report : trainer.step()) {
+        if (transport.rank() != 0) continue;
+        result.losses.push_back(report.loss);
+        result.norms.push_back(report.gradient_norm);
+      }
     }
     NamedTensors weights = trainer.gather_weights();
     if (transport.rank() == 0) result.weights = std::move(weights);

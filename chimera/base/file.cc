@@ -1,4 +1,4 @@
-#include "chimera/cli/files.h"
+#include "chimera/base/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
