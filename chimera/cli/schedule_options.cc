@@ -194,7 +194,8 @@ std::string schedule_help() {
   }
   return text +
          "A word with a '/' or '.' in it is a FILE in the exchange form (docs/formats.md), as\n"
-         "'chimera show NAME --format text' prints it; '-' is standard input.\n";
+         "'chimera show NAME --format text' prints it, or, where it ends in .csv, in the CSV of\n"
+         "torch.distributed.pipelining. '-' is standard input, in the exchange form.\n";
 }
 
 }  // namespace chimera

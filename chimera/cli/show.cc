@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "chimera/base/error.h"
-#include "chimera/base/text.h"
 #include "chimera/base/file.h"
+#include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
 #include "chimera/cli/schedule_options.h"
 #include "chimera/cli/terminal.h"
+#include "chimera/schedule/csv_form.h"
 #include "chimera/schedule/text_form.h"
 #include "chimera/simulate/render.h"
 #include "chimera/simulate/simulate.h"
@@ -19,7 +20,8 @@
 namespace chimera {
 namespace {
 
-constexpr std::array<std::string_view, 5> kFormats = {"timeline", "text", "svg", "html", "trace"};
+constexpr std::array<std::string_view, 6> kFormats = {"timeline", "text", "csv",
+                                                      "svg",      "html", "trace"};
 
 struct ShowOptions {
   ScheduleOptions schedule;
@@ -49,6 +51,10 @@ int run_show(const ShowOptions& options) {
     deliver(print(schedule), options.output);
     return kOk;
   }
+  if (options.format == "csv") {
+    deliver(print_csv(schedule), options.output);
+    return kOk;
+  }
   const Program program = lower(schedule);
   if (const Verdict verdict = verify(program); !verdict.ok()) return refuse(program, verdict);
   deliver(draw(options, schedule, simulate(program, costs)), options.output);
@@ -62,7 +68,9 @@ std::string show_footer() {
          "'svg' draws the same as a picture; 'html' as a page to zoom and to hover over, with\n"
          "nothing to load from elsewhere; 'trace' as JSON for chrome://tracing and Perfetto; "
          "'text'\n"
-         "is the exchange form, in which durations play no part. Times are in seconds, or in any\n"
+         "is the exchange form, in which durations play no part, and 'csv' that of\n"
+         "torch.distributed.pipelining, for schedules of one pipe. Times are in seconds, or in "
+         "any\n"
          "one unit, which html and trace call seconds.\n"
          "In a timeline F0 is the forward and B0 the backward of micro-batch 0; lower case marks\n"
          "pipes that run up the workers; dots are bubbles. Colours only on a terminal, and not\n"
@@ -72,7 +80,8 @@ std::string show_footer() {
          "  chimera show chimera --stages 4 --micros 8 --backward 1\n"
          "  chimera show 1f1b --stages 8 --micros 16 --format svg -o 1f1b.svg\n"
          "  chimera show chimera --stages 4 --micros 8 --format html -o chimera.html\n"
-         "  chimera show gpipe --stages 4 --micros 4 --format text > gpipe.txt";
+         "  chimera show gpipe --stages 4 --micros 4 --format text > gpipe.txt\n"
+         "  chimera show 1f1b --stages 4 --micros 8 --format csv -o 1f1b.csv";
 }
 
 }  // namespace
@@ -82,7 +91,7 @@ RunMode add_show(CLI::App& app) {
   options->schedule.add(app);
   options->durations.add(app);
   app.add_option("--format", options->format,
-                 "timeline, text, svg, html or trace (default timeline)")
+                 "timeline, text, csv, svg, html or trace (default timeline)")
       ->type_name("FORMAT");
   options->width.add(app);
   app.add_option("-o,--output", options->output,

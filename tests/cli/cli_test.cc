@@ -123,6 +123,22 @@ TEST(Show, PrintsTheExchangeFormWhichItReadsAgain) {
   EXPECT_EQ(run({"show", folder.file("schedule")}).out, run("show " + kChimera).out);
 }
 
+TEST(Show, PrintsCsvWhichEveryModeReadsFromAFileOfThatName) {
+  const Result csv = run("show 1f1b --stages 2 --micros 2 --format csv");
+  EXPECT_EQ(csv.out, "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  const Folder folder;
+  const std::string path = folder.file("mine.csv");
+  write(path, csv.out);
+  EXPECT_EQ(run({"show", path}).out, run("show 1f1b --stages 2 --micros 2").out);
+  EXPECT_TRUE(has(run({"show", path, "--format", "text"}).out, "name: mine\nstages: 2\n"));
+  EXPECT_TRUE(has(run({"verify", path}).out, "mine: 2 stages on 2 workers, 1 pipe, 2 micro"));
+  EXPECT_EQ(run({"simulate", path}).code, 0);
+  expect_error(run({"show", "-"}, csv.out), 2, "standard input");  // text form, whatever it is
+  expect_error(run("show " + kChimera + " --format csv"), 2, "3F2@1 of worker 0 is of pipe 1");
+  write(path, "0F0,0SEND_F0\n");
+  expect_error(run({"verify", path}), 2, "mine.csv:1: '0SEND_F0'");
+}
+
 TEST(Show, WritesAFileWholeWithUsualPermissionsAndNothingElse) {
   const Folder folder;
   const std::string path = folder.file("a.svg");
