@@ -20,6 +20,7 @@ constexpr auto kModes = std::to_array<Mode>({
     {"show", "draw a schedule, or print it in the exchange form", add_show},
     {"verify", "prove that a schedule can run and computes a training step", add_verify},
     {"simulate", "predict a schedule's time, bubbles and memory from durations", add_simulate},
+    {"compare", "time all schedules at the same work, in one table", add_compare},
 #ifdef CHIMERA_TORCH
     {"train", "train a model as a configuration file says", add_train},
     {"sample", "print text from a trained model", add_sample},
@@ -37,6 +38,7 @@ constexpr const char* kExamples =
     "  chimera show chimera --stages 8 --micros 8 --pairs 2 --format svg -o chimera.svg\n"
     "  chimera verify my_schedule.txt\n"
     "  chimera simulate 1f1b --stages 4 --micros 8 --forward 1 --backward 2 --json\n"
+    "  chimera compare --stages 4 --micros 8\n"
 #ifdef CHIMERA_TORCH
     "  chimera train examples/demo.toml\n"
 #endif

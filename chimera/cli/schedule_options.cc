@@ -88,10 +88,7 @@ void ScheduleOptions::add(CLI::App& app) {
   app.add_flag("--fused", fused, "Doubling: both forwards of a pair as one action");
   app.add_option("--steps", steps, "Steps of an asynchronous schedule, N micro-batches each (1)")
       ->type_name("K");
-  app.add_option("--recompute", recompute,
-                 "Stages whose activations are recomputed: none, all, or a 0 or 1 for each stage, "
-                 "as 1,1,0,0 (default none)")
-      ->type_name("WHICH");
+  add_recompute_option(app, recompute);
 }
 
 bool ScheduleOptions::has_numbers() const {
@@ -100,6 +97,13 @@ bool ScheduleOptions::has_numbers() const {
 
 Schedule ScheduleOptions::load() const {
   return chimera::with_recompute(is_file(source) ? load_file(*this) : generated(*this), recompute);
+}
+
+void add_recompute_option(CLI::App& app, std::string& which) {
+  app.add_option("--recompute", which,
+                 "Stages whose activations are recomputed: none, all, or a 0 or 1 for each stage, "
+                 "as 1,1,0,0 (default none)")
+      ->type_name("WHICH");
 }
 
 Schedule with_recompute(Schedule schedule, std::string_view which) {

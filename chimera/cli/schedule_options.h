@@ -1,4 +1,4 @@
-// The options that name a schedule and what things cost, shared by show, verify and simulate.
+// The options that name a schedule and say how long computing takes, shared by the modes.
 #pragma once
 
 #include <optional>
@@ -46,6 +46,9 @@ struct ReduceOption {
   void add(CLI::App& app);
   [[nodiscard]] Program lower(const Schedule& schedule) const;  // throws Error
 };
+
+// --recompute, as with_recompute takes it.
+void add_recompute_option(CLI::App& app, std::string& which);
 
 // The schedule with the recomputes that `which` asks for: "none", "all", or a 0 or 1 for each stage.
 // Throws Error.

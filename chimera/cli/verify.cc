@@ -25,7 +25,11 @@ long count(const Program& program, const Matches& matches) {
   return total;
 }
 
-std::string range(int low, int high) { return low == high ? cat(low) : cat(low, " to ", high); }
+std::string range(const std::vector<int>& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  if (low == values.end()) return "0";
+  return *low == *high ? cat(*low) : cat(*low, " to ", *high);
+}
 
 void print_counts(const Program& program) {
   std::cout << "actions   " << count(program, [](const Action& a) { return is_compute(a.op); })
@@ -36,10 +40,9 @@ void print_counts(const Program& program) {
 }
 
 void print_proof(const Verdict& verdict) {
-  const auto [low, high] =
-      std::minmax_element(verdict.peak_stash.begin(), verdict.peak_stash.end());
-  std::cout << "stash     " << (low == verdict.peak_stash.end() ? "0" : range(*low, *high))
-            << " micro-batches a worker at the peak\n";
+  std::cout << "stash     " << range(verdict.peak_stash) << " micro-batches a worker at the peak\n"
+            << "weights   " << range(verdict.peak_versions)
+            << " stages a worker at the peak, each version counted\n";
   int capacity = 0;
   for (const Channel& channel : verdict.channels) capacity = std::max(capacity, channel.capacity);
   std::cout << "channels  " << verdict.channels.size() << ", each able to hold ";

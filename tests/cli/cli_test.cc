@@ -32,7 +32,8 @@ TEST(Program, SaysItsVersion) {
 TEST(Program, HelpNamesEveryModeAndExamplesThatRun) {
   const Result help = run("--help");
   EXPECT_EQ(help.code, 0);
-  for (const char* mode : {"show", "verify", "simulate"}) EXPECT_TRUE(has(help.out, mode));
+  for (const char* mode : {"show", "verify", "simulate", "compare"})
+    EXPECT_TRUE(has(help.out, mode));
   const Result show = run("show --help");
   for (const char* part : {"chimera", "1f1b", "gpipe", "--stages", "Examples:", "default"}) {
     EXPECT_TRUE(has(show.out, part)) << part;
@@ -48,7 +49,7 @@ TEST(Program, WithoutAModePrintsHelpAsAnError) {
 }
 
 TEST(Program, RefusesBadWordsInOneLine) {
-  expect_error(run("shwo"), 2, "unknown mode 'shwo'; known: show, verify, simulate");
+  expect_error(run("shwo"), 2, "unknown mode 'shwo'; known: show, verify, simulate, compare");
   expect_error(run("shwo"), 2, "did you mean 'show'?");
   expect_error(run("--verbose"), 2, "unexpected '--verbose'");
   expect_error(run("show"), 2, "schedule is required; try 'chimera show --help'");
@@ -226,6 +227,7 @@ TEST(Verify, FindsNoViolationInWhatWeGenerate) {
     EXPECT_EQ(result.code, 0);
     EXPECT_EQ(result.err, "");
     EXPECT_TRUE(has(result.out, "3 to 4 micro-batches a worker")) << result.out;
+    EXPECT_TRUE(has(result.out, "weights   2 stages a worker")) << result.out;
     EXPECT_TRUE(has(result.out, "\nno violation\n")) << result.out;
   }
 }
@@ -275,6 +277,7 @@ TEST(Simulate, PrintsJson) {
   ASSERT_EQ(all.at("workers").size(), 4U);
   for (std::size_t worker = 0; worker < 4; ++worker) {
     EXPECT_EQ(all["workers"][worker].at("peak_stash"), stash[worker]);
+    EXPECT_EQ(all["workers"][worker].at("peak_versions"), 2);
     EXPECT_DOUBLE_EQ(all["workers"][worker].at("busy"), 12);
   }
 }
@@ -293,7 +296,7 @@ TEST(Simulate, PrintsATableAndADrawing) {
   EXPECT_EQ(result.code, 0);
   EXPECT_TRUE(has(result.out, "makespan      16\n"));
   EXPECT_TRUE(has(result.out, "bubble ratio  0.25\n"));
-  EXPECT_TRUE(has(result.out, "P1             12          4           4\n"));
+  EXPECT_TRUE(has(result.out, "P1             12          4           4        2\n"));
   EXPECT_TRUE(has(result.out, "P3 f2 f3 .. F0 B0==="));
 }
 
