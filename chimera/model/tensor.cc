@@ -29,6 +29,7 @@ DType from_torch(at::ScalarType type) {
 Message to_message(const at::Tensor& tensor) {
   // Detached: the message must not hold the graph that computed it.
   auto owner = std::make_shared<at::Tensor>(tensor.detach().contiguous());
+  if (owner->storage().nbytes() != owner->nbytes()) *owner = owner->clone();
   Message message;
   message.dtype = from_torch(owner->scalar_type());
   message.shape = owner->sizes().vec();

@@ -12,7 +12,8 @@ namespace chimera {
 // CHECKs that we have a name for it.
 [[nodiscard]] DType from_torch(at::ScalarType type);
 
-// A message that owns the tensor's bytes. Copies only a tensor that is not dense.
+// A message that owns the tensor's bytes, and no more than them. Copies only a tensor that is not
+// dense, or is part of a larger one.
 [[nodiscard]] Message to_message(const at::Tensor& tensor);
 
 // A tensor over the message's bytes, which it keeps alive. Copies nothing.

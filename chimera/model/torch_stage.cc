@@ -10,6 +10,7 @@
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/model/memory_meter.h"
 #include "chimera/model/parameters.h"
 #include "chimera/model/tensor.h"
 
@@ -50,6 +51,12 @@ int cut_of(std::span<const int> split, int stage, std::optional<int> recomputed_
   CHECK(recomputed >= 0 && recomputed <= blocks);
   if (recomputed == blocks) return range.end;
   return recomputed == 0 ? range.begin : range.begin + (stage == 0 ? 1 : 0) + recomputed;
+}
+
+// A message's bytes are this worker's from here on.
+at::Tensor take_over(Message message, at::Device device) {
+  if (device.is_cpu()) adopt(message);
+  return to_tensor(std::move(message), device);
 }
 
 // Runs autograd from one edge of the graph; adds to the gradients of all leaves below it.
@@ -117,7 +124,7 @@ at::Tensor TorchStage::input_of(Message message, const Batch& batch) const {
   }
   CHECK(message && message.shape.size() == 3 && message.dtype == spec_.dtype &&
         message.shape[2] == spec_.hidden);
-  return to_tensor(std::move(message), store_.device());
+  return take_over(std::move(message), store_.device());
 }
 
 at::Tensor TorchStage::loss_of(const at::Tensor& logits, const Batch& batch) const {
@@ -198,7 +205,7 @@ Message TorchStage::backward(int micro, Message gradient) {
   CHECK(static_cast<bool>(gradient) != last_);
   const Graph& end = stash.after ? *stash.after : *stash.before;
   at::Tensor incoming =
-      last_ ? at::ones(end.shape, end.options) : to_tensor(std::move(gradient), store_.device());
+      last_ ? at::ones(end.shape, end.options) : take_over(std::move(gradient), store_.device());
   CHECK(incoming.sizes() == at::IntArrayRef(end.shape));
   if (stash.after) {
     run_backward(std::exchange(stash.after->root, {}), std::move(incoming));
