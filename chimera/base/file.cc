@@ -97,6 +97,19 @@ std::string read_file(const std::string& path) {
   return read_all(file.get(), path);
 }
 
+void check_writable(const std::string& path) {
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0) {
+    if (S_ISDIR(there.st_mode)) fail("write", path, EISDIR);
+    if (::access(path.c_str(), W_OK) != 0) fail("write", path, errno);
+    if (!S_ISREG(there.st_mode)) return;
+  }
+  std::string temporary = path + ".XXXXXX";
+  const File file(::mkstemp(temporary.data()));
+  if (!file.is_open()) fail("write", path, errno);
+  ::unlink(temporary.c_str());
+}
+
 void write_file(const std::string& path, std::string_view text) {
   struct stat there {};
   if (::stat(path.c_str(), &there) != 0) return write_beside(path, text, usual_permissions());

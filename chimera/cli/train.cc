@@ -13,18 +13,22 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "chimera/base/error.h"
+#include "chimera/base/file.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
 #include "chimera/cli/schedule_options.h"
 #include "chimera/cli/terminal.h"
 #include "chimera/cli/train_progress.h"
 #include "chimera/data/dataset.h"
+#include "chimera/model/memory_meter.h"
 #include "chimera/runtime/launch.h"
 #include "chimera/runtime/tags.h"
+#include "chimera/simulate/memory.h"
 #include "chimera/simulate/render.h"
 #include "chimera/train/config.h"
 #include "chimera/train/measure.h"
@@ -108,10 +112,22 @@ void introduce(const TrainPlan& plan, std::int64_t windows) {
             << std::endl;
 }
 
+std::string megabytes(const std::vector<double>& bytes) {
+  std::vector<std::string> words;
+  for (const double count : bytes) {
+    std::ostringstream word;
+    word << std::fixed << std::setprecision(1) << count / 1e6;
+    words.push_back(word.str());
+  }
+  return join(words, ",");
+}
+
 struct Outcome {
   std::vector<StepLine> lines;
-  Timeline last_timeline;
+  StepReport drawn;             // the last step; of an asynchronous run one in its middle
   std::vector<int> peak_stash;  // by rank
+  std::vector<double> peak_bytes;
+  std::vector<std::vector<Level>> memory;  // of the drawn step
   NamedTensors weights;
 };
 
@@ -139,13 +155,17 @@ void draw(const std::string& title, const Timeline& timeline, double span_s,
 
 // The rows of one group.
 Timeline first_group(const Timeline& timeline, int workers) {
-  return {{timeline.rows.begin(), timeline.rows.begin() + workers}};
+  Timeline group{{timeline.rows.begin(), timeline.rows.begin() + workers}};
+  if (!timeline.reductions.empty()) {
+    group.reductions.assign(timeline.reductions.begin(), timeline.reductions.begin() + workers);
+  }
+  return group;
 }
 
 // Of the first group, on one scale. In an asynchronous run a step has no timeline of its own to
 // predict: it begins in the step before.
 void draw_last_step(const TrainPlan& plan, const Outcome& outcome) {
-  const Timeline whole = first_group(outcome.last_timeline, plan.workers());
+  const Timeline whole = first_group(outcome.drawn.timeline, plan.workers());
   const Timeline measured = compute_part(whole);
   const Timeline expected =
       plan.asynchronous ? Timeline{} : compute_part(predicted(plan.program, whole));
@@ -170,8 +190,40 @@ void summarise(const TrainPlan& plan, const Outcome& outcome) {
             << median_of(lines, &StepLine::bubble_ratio) << ", predicted "
             << median_of(lines, &StepLine::predicted_bubble_ratio)
             << "\nmicro-batches stashed at most, by rank: " << list(outcome.peak_stash)
-            << " (bound " << list(plan.verdict.peak_stash) << ")\n";
+            << " (bound " << list(plan.verdict.peak_stash) << ")\n"
+            << "megabytes held at most, by rank: measured " << megabytes(outcome.peak_bytes)
+            << ", predicted " << megabytes(plan.peak_bytes) << "\n";
   draw_last_step(plan, outcome);
+}
+
+// ---- the timeline as a file
+
+// The levels as times from the step's start.
+std::vector<std::vector<Level>> from(double origin_s, std::vector<std::vector<Level>> memory) {
+  for (auto& levels : memory) {
+    for (Level& level : levels) level.time_s = std::max(0.0, level.time_s - origin_s);
+  }
+  return memory;
+}
+
+// Predicted over measured, of the first group: a page, or trace events where the name ends so.
+void write_timeline(const std::string& path, const TrainPlan& plan, const Outcome& outcome) {
+  const Timeline measured = first_group(outcome.drawn.timeline, plan.workers());
+  auto memory = from(outcome.drawn.origin_s, outcome.memory);
+  memory.resize(static_cast<std::size_t>(plan.workers()));
+  Timeline expected = predicted(plan.proved(), measured);
+  if (plan.asynchronous) expected = from_origin(middle_step(expected, plan.cut.micros));
+  std::vector<Track> tracks;
+  if (!plan.asynchronous) {
+    tracks.push_back({"predicted", expected, memory_levels(plan.program, expected, plan.memory)});
+  } else {
+    tracks.push_back({"predicted", expected});
+  }
+  tracks.push_back({"measured", measured, std::move(memory)});
+  const Placement& placement = plan.program.source.placement;
+  write_file(path, path.ends_with(".json")
+                       ? draw_trace(tracks, placement)
+                       : draw_html(tracks, placement, summary(plan.program.source)));
 }
 
 // ---- the run
@@ -183,7 +235,10 @@ class Run {
         dataset_(dataset),
         log_(log),
         progress_(plan.config.train.steps, is_terminal(), terminal_columns()) {
-    outcome_.peak_stash.resize(static_cast<std::size_t>(plan.ranks()));
+    const auto ranks = static_cast<std::size_t>(plan.ranks());
+    outcome_.peak_stash.resize(ranks);
+    outcome_.peak_bytes.resize(ranks);
+    outcome_.memory.resize(ranks);
   }
 
   Outcome train() {
@@ -202,17 +257,31 @@ class Run {
  private:
   void run_rank(Transport& transport) {
     at::set_num_threads(plan_.config.pipeline.threads);
+    const auto rank = static_cast<std::size_t>(transport.rank());
+    const auto account = std::make_shared<Account>();
+    const AccountScope scope(account);
     Trainer trainer(plan_, dataset_, transport);
-    while (!trainer.done()) {
+    account->reset_peak();
+    account->start_sampling();
+    for (std::int64_t step = 0; !trainer.done(); ++step) {
       const auto start = std::chrono::steady_clock::now();
       StepReports reports = trainer.step([] { return interrupted.load(); });
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-      if (transport.rank() != 0) continue;
+      std::vector<Level> levels = account->stop_sampling();
+      account->start_sampling();
+      if (is_drawn(step)) outcome_.memory[rank] = std::move(levels);
+      if (rank != 0) continue;
       for (StepReport& report : reports) record(report, seconds.count());
     }
-    outcome_.peak_stash[static_cast<std::size_t>(transport.rank())] = trainer.peak_stash();
+    outcome_.peak_stash[rank] = trainer.peak_stash();
+    outcome_.peak_bytes[rank] = static_cast<double>(account->peak_bytes());
     NamedTensors weights = trainer.gather_weights();
     if (transport.rank() == 0) outcome_.weights = std::move(weights);
+  }
+
+  // The last step so far; of an asynchronous run, whose last steps drain it, one in its middle.
+  [[nodiscard]] bool is_drawn(std::int64_t step) const {
+    return !plan_.asynchronous || step <= plan_.config.train.steps / 2;
   }
 
   [[nodiscard]] double predicted_bubble_ratio(const Timeline& step) const {
@@ -234,7 +303,7 @@ class Run {
                         .predicted_bubble_ratio = predicted_bubble_ratio(report.timeline),
                         .seconds = seconds};
     outcome_.lines.push_back(line);
-    outcome_.last_timeline = std::move(report.timeline);
+    if (is_drawn(report.step)) outcome_.drawn = std::move(report);
     log_.write(line);
     progress_.show(line);
   }
@@ -257,7 +326,19 @@ void refuse_overwriting(const TrainOptions& options, const Config& config) {
   }
 }
 
+// Before the run, not after it.
+void check_timeline_name(const std::string& path) {
+  if (path.empty()) return;
+  if (!path.ends_with(".html") && !path.ends_with(".json")) {
+    throw Error(ErrorCode::kUsage, cat("--timeline is '", path,
+                                       "'; expected a name that ends in .html (a page) or "
+                                       ".json (trace events)"));
+  }
+  check_writable(path);
+}
+
 int train(const TrainOptions& options) {
+  install_memory_meter();
   const Config config = load_config(options.config, options.overrides);
   if (config.data.text.empty()) {
     throw Error(ErrorCode::kUsage, "data.text is empty; expected the path of a text file");
@@ -272,6 +353,7 @@ int train(const TrainOptions& options) {
   refuse_overwriting(options, config);
   StepLog log(options.log);
   if (!options.save.empty()) prepare_folder(options.save);
+  check_timeline_name(options.timeline);
   introduce(plan, dataset.windows());
   catch_interrupt();
   const Outcome outcome = Run(plan, dataset, log).train();
@@ -279,6 +361,10 @@ int train(const TrainOptions& options) {
     std::cout << "stopped after step " << outcome.lines.back().step << " as asked\n";
   }
   summarise(plan, outcome);
+  if (!options.timeline.empty()) {
+    write_timeline(options.timeline, plan, outcome);
+    std::cout << "\ntimeline written to " << options.timeline << "\n";
+  }
   if (!options.save.empty()) {
     save_model(options.save, plan.config, outcome.weights);
     std::cout << "\nsaved to " << options.save << "\n";
@@ -296,6 +382,10 @@ RunMode add_train(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--log", options->log, "Write one JSON object a step to this file");
   app.add_option("--save", options->save, "Write the weights and configuration to this folder");
+  app.add_option("--timeline", options->timeline,
+                 "Write the last step, predicted and measured, to FILE: .html a page, .json trace "
+                 "events")
+      ->type_name("FILE");
   app.footer("Keys of the configuration, with defaults:\n" + config_help() +
              "\nExample:\n  chimera train examples/demo.toml --set pipeline.schedule=1f1b "
              "--set pipeline.stages=2\nCtrl-C ends the run cleanly after the step under way.");

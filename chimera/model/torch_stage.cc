@@ -86,6 +86,19 @@ class OlderWeights {
 
 }  // namespace
 
+// The end of a piece of autograd graph, without the values there.
+struct TorchStage::Graph {
+  torch::autograd::Edge root;
+  at::TensorOptions options;
+  std::vector<std::int64_t> shape;
+};
+
+struct TorchStage::Stash {
+  at::Tensor input;                    // a leaf; of the first stage none
+  std::optional<Graph> before, after;  // the cut
+  at::Tensor cut;                      // the value there, a leaf
+};
+
 TorchStage::TorchStage(const ModelSpec& spec, std::span<const int> split, int stage,
                        ParameterStore& store, BatchSource source,
                        std::optional<int> recomputed_blocks)

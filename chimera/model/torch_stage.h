@@ -13,7 +13,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/edge.h>
 
 #include <cstdint>
 #include <functional>
@@ -75,17 +74,8 @@ class TorchStage final : public Stage {
   [[nodiscard]] double take_loss(int first, int count);
 
  private:
-  // The end of a piece of autograd graph, without the values there.
-  struct Graph {
-    torch::autograd::Edge root;
-    at::TensorOptions options;
-    std::vector<std::int64_t> shape;
-  };
-  struct Stash {
-    at::Tensor input;                    // a leaf; of the first stage none
-    std::optional<Graph> before, after;  // the cut
-    at::Tensor cut;                      // the value there, a leaf
-  };
+  struct Graph;
+  struct Stash;
 
   [[nodiscard]] Pass pass_of(const Batch& batch) const;
   [[nodiscard]] at::Tensor input_of(Message message, const Batch& batch) const;

@@ -1,6 +1,7 @@
 #include "chimera/simulate/timeline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 
@@ -31,11 +32,16 @@ double bubble_ratio(const Timeline& timeline) {
   return whole > 0 ? (whole - computing) / whole : 0;
 }
 
-Timeline from_origin(Timeline timeline) {
+double first_start(const Timeline& timeline) {
   double first = std::numeric_limits<double>::infinity();
   for (const auto& row : timeline.rows) {
     for (const Interval& interval : row) first = std::min(first, interval.start_s);
   }
+  return std::isfinite(first) ? first : 0;
+}
+
+Timeline from_origin(Timeline timeline) {
+  const double first = first_start(timeline);
   for (auto& row : timeline.rows) {
     for (Interval& interval : row) {
       interval.start_s -= first;

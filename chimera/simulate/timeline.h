@@ -38,6 +38,9 @@ struct Level {
 // Idle time / (workers * makespan).
 [[nodiscard]] double bubble_ratio(const Timeline& timeline);
 
+// The first start of any action; 0 where there is none.
+[[nodiscard]] double first_start(const Timeline& timeline);
+
 // Moved so that the first start of any worker is at 0.
 [[nodiscard]] Timeline from_origin(Timeline timeline);
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iomanip>
 #include <limits>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "chimera/base/check.h"
@@ -15,6 +17,7 @@
 #include "chimera/schedule/lower.h"
 #include "chimera/schedule/recompute.h"
 #include "chimera/schedule/schedule_file.h"
+#include "chimera/train/memory_plan.h"
 
 namespace chimera {
 namespace {
@@ -102,7 +105,8 @@ void check_asynchronous(const Config& config, int micros) {
 
 // How many blocks of each stage are recomputed.
 std::vector<int> parse_recompute(const std::string& text, const std::vector<int>& split) {
-  if (text == "none") return std::vector<int>(split.size(), 0);
+  // "auto" begins with none.
+  if (text == "none" || text == "auto") return std::vector<int>(split.size(), 0);
   if (text == "all") return split;
   std::vector<int> blocks;
   const auto expected = [&] {
@@ -146,6 +150,35 @@ std::vector<ParameterSpec> all_parameters(const ModelSpec& model, const std::vec
   return all;
 }
 
+int largest_micro_batch(const Cut& cut) {
+  int largest = 0;
+  for (const auto& group : cut.groups) {
+    for (const MicroBatch& micro : group) largest = std::max(largest, micro.count);
+  }
+  return largest;
+}
+
+std::string gigabytes(double bytes) {
+  std::ostringstream out;
+  out << std::setprecision(4) << bytes / 1e9 << " GB";
+  return out.str();
+}
+
+void check_memory(const Config& config, const TrainPlan& plan, const std::vector<double>& limits) {
+  for (std::size_t worker = 0; worker < limits.size(); ++worker) {
+    if (plan.peak_bytes[worker] <= limits[worker]) continue;
+    const bool may_recompute = plan.recomputed != plan.split && config.pipeline.recompute != "auto";
+    refuse(cat("worker ", worker, " would hold ", gigabytes(plan.peak_bytes[worker]),
+               " at its peak, of which ", gigabytes(plan.memory.weights[worker]), " weights, ",
+               gigabytes(plan.memory.gradients[worker]), " gradients and ",
+               gigabytes(plan.memory.optimizer[worker]),
+               " optimizer state; pipeline.memory allows it ", gigabytes(limits[worker]),
+               may_recompute ? "; try pipeline.recompute=auto, or "
+                             : ", and recomputing more does not help; try ",
+               "a smaller pipeline.micro_batch or more stages"));
+  }
+}
+
 // Generators return what verifies; a file may not.
 [[noreturn]] void refuse_program(const Config& config, const TrainPlan& plan) {
   CHECK(is_file(config.pipeline));
@@ -154,6 +187,70 @@ std::vector<ParameterSpec> all_parameters(const ModelSpec& model, const std::vec
              "' is wrong: ", rule_name(first.rule), " on worker ", first.worker, ": ", first.what,
              "; 'chimera verify' shows where"));
 }
+
+// From a configuration whose model is known to be right to the plan.
+class Planner {
+ public:
+  explicit Planner(const Config& config)
+      : config_(config), policy_(reduce_policy(config.pipeline.reduce)) {}
+
+  TrainPlan plan() && {
+    plan_.cut = cut(config_.train.batch, config_.pipeline.width, config_.pipeline.micro_batch);
+    plan_.split = make_split(config_);
+    choose(parse_recompute(config_.pipeline.recompute, plan_.split));
+    const std::vector<double> limits = memory_limits(config_.pipeline.memory, plan_.workers());
+    if (config_.pipeline.recompute == "auto") choose(fitting(limits));
+    plan_.memory = memory(plan_.recomputed);
+    plan_.peak_bytes = peaks(plan_.recomputed);
+    check_memory(config_, plan_, limits);
+    plan_.parameters = all_parameters(config_.model, plan_.split);
+    plan_.config = config_;
+    return std::move(plan_);
+  }
+
+ private:
+  [[nodiscard]] Program program(const std::vector<int>& recomputed, std::int64_t steps) const {
+    return lower(
+        with_blocks_recomputed(make_schedule(config_, plan_.cut.micros, steps), recomputed),
+        policy_);
+  }
+
+  // How many steps are proved and timed in place of the run.
+  [[nodiscard]] std::int64_t short_steps() const {
+    return std::min<std::int64_t>(config_.train.steps, 4 + 2 * plan_.workers());
+  }
+
+  void choose(const std::vector<int>& recomputed) {
+    plan_.recomputed = recomputed;
+    plan_.program = program(recomputed, config_.train.steps);
+    plan_.asynchronous = has_steps(plan_.program.source);
+    if (plan_.asynchronous) check_asynchronous(config_, plan_.cut.micros);
+    if (plan_.asynchronous && !is_file(config_.pipeline)) {
+      plan_.short_run = program(recomputed, short_steps());
+    }
+    plan_.verdict = verify(plan_.proved());
+    if (!plan_.verdict.ok()) refuse_program(config_, plan_);
+  }
+
+  [[nodiscard]] MemoryModel memory(const std::vector<int>& recomputed) const {
+    return memory_model(config_, plan_.program.source.placement, plan_.split, recomputed,
+                        largest_micro_batch(plan_.cut));
+  }
+
+  [[nodiscard]] std::vector<double> peaks(const std::vector<int>& recomputed) const {
+    const std::int64_t steps = plan_.short_run ? short_steps() : config_.train.steps;
+    return predicted_peaks(config_, program(recomputed, steps), plan_.split, memory(recomputed));
+  }
+
+  [[nodiscard]] std::vector<int> fitting(const std::vector<double>& limits) const {
+    return fitting_recompute(plan_.program.source.placement, plan_.split, limits,
+                             [this](const std::vector<int>& blocks) { return peaks(blocks); });
+  }
+
+  const Config& config_;
+  ReducePolicy policy_;
+  TrainPlan plan_;
+};
 
 }  // namespace
 
@@ -175,27 +272,7 @@ TrainPlan make_plan(Config config, std::int64_t data_vocabulary) {
   }
   validate(config.model);
   check_pipeline(config.pipeline);
-  TrainPlan plan;
-  plan.cut = cut(config.train.batch, config.pipeline.width, config.pipeline.micro_batch);
-  plan.split = make_split(config);
-  plan.recomputed = parse_recompute(config.pipeline.recompute, plan.split);
-  const ReducePolicy policy = reduce_policy(config.pipeline.reduce);
-  const auto program = [&](std::int64_t steps) {
-    return lower(
-        with_blocks_recomputed(make_schedule(config, plan.cut.micros, steps), plan.recomputed),
-        policy);
-  };
-  plan.program = program(config.train.steps);
-  plan.asynchronous = has_steps(plan.program.source);
-  if (plan.asynchronous) check_asynchronous(config, plan.cut.micros);
-  if (plan.asynchronous && !is_file(config.pipeline)) {
-    plan.short_run = program(std::min<std::int64_t>(config.train.steps, 4 + 2 * plan.workers()));
-  }
-  plan.verdict = verify(plan.proved());
-  if (!plan.verdict.ok()) refuse_program(config, plan);
-  plan.parameters = all_parameters(config.model, plan.split);
-  plan.config = std::move(config);
-  return plan;
+  return Planner(config).plan();
 }
 
 }  // namespace chimera

@@ -8,6 +8,7 @@
 #include "chimera/data/batch.h"
 #include "chimera/model/parameters.h"
 #include "chimera/schedule/verify.h"
+#include "chimera/simulate/memory.h"
 #include "chimera/train/config.h"
 
 namespace chimera {
@@ -25,6 +26,8 @@ struct TrainPlan {
   std::vector<int> split;
   std::vector<int> recomputed;  // of each stage's blocks, those whose activations are not kept
   Cut cut;
+  MemoryModel memory;                     // of the largest micro-batch
+  std::vector<double> peak_bytes;         // of each worker, predicted
   std::vector<ParameterSpec> parameters;  // of the whole model, in global order
 
   [[nodiscard]] int workers() const { return program.source.workers(); }

@@ -130,7 +130,9 @@ StepReports Trainer::step(const std::function<bool()>& wants_stop) {
   const Row part = parts_.part(seat_.worker, step_, end_ * plan_.cut.micros);
   std::vector<Interval> own = worker_->run_row(part);
   if (plan_.asynchronous) begin_report();
-  pending_.back().report.timeline = gather_timeline(std::move(own));
+  Timeline timeline = gather_timeline(std::move(own));
+  pending_.back().report.origin_s = first_start(timeline);
+  pending_.back().report.timeline = from_origin(std::move(timeline));
   ++step_;
   StepReports reports;
   while (!pending_.empty() && (done() || std::ssize(pending_) > lag_)) {
@@ -280,7 +282,7 @@ Timeline Trainer::gather_timeline(std::vector<Interval> own) {
     for (std::size_t i = 0; i < row.size(); ++i) row[i].action = part[i];
     timeline.reductions.push_back(recv_intervals(rank));
   }
-  return from_origin(std::move(timeline));
+  return timeline;
 }
 
 NamedTensors Trainer::gather_weights() {

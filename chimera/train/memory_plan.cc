@@ -1,0 +1,138 @@
+#include "chimera/train/memory_plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "chimera/base/error.h"
+#include "chimera/base/text.h"
+#include "chimera/model/parameters.h"
+#include "chimera/model/sizes.h"
+#include "chimera/model/split.h"
+#include "chimera/simulate/simulate.h"
+
+namespace chimera {
+namespace {
+
+StageMemory stage_memory(const StageSizes& sizes) {
+  const auto bytes = [](std::int64_t count) { return static_cast<double>(count); };
+  return {.weights = bytes(sizes.parameters),
+          .stash = bytes(sizes.stash),
+          .kept = bytes(sizes.kept),
+          .forward_work = bytes(sizes.forward_work),
+          .kept_forward_work = bytes(sizes.kept_forward_work),
+          .recompute_work = bytes(sizes.recompute_work),
+          .backward_work = bytes(sizes.backward_work),
+          .activation = bytes(sizes.activation)};
+}
+
+// The gradient norm is taken in fp64, on a copy where the gradient is not.
+double norm_bytes(const ModelSpec& model, const std::vector<int>& split,
+                  const std::vector<int>& stages) {
+  if (model.dtype == DType::kFloat64) return 0;
+  std::int64_t largest = 0;
+  for (const int stage : stages) {
+    for (const ParameterSpec& parameter : stage_parameters(model, split, stage)) {
+      largest = std::max(largest, parameter.elements());
+    }
+  }
+  return 8.0 * static_cast<double>(largest);
+}
+
+Costs costs_by_operations(const ModelSpec& model, const std::vector<int>& split) {
+  const std::vector<LayerCost> layers = layer_costs(model);
+  Costs costs = Costs::uniform(static_cast<int>(split.size()), 0, 0);
+  for (std::size_t stage = 0; stage < split.size(); ++stage) {
+    const LayerRange range = layers_of_stage(split, static_cast<int>(stage));
+    for (int layer = range.begin; layer < range.end; ++layer) {
+      costs.forward_s[stage] += static_cast<double>(layers[static_cast<std::size_t>(layer)].flops);
+    }
+    costs.backward_s[stage] = 2 * costs.forward_s[stage];
+  }
+  return costs;
+}
+
+}  // namespace
+
+MemoryModel memory_model(const Config& config, const Placement& placement,
+                         const std::vector<int>& split, const std::vector<int>& recomputed,
+                         int sequences) {
+  MemoryModel memory;
+  for (std::size_t stage = 0; stage < split.size(); ++stage) {
+    memory.stages.push_back(stage_memory(stage_sizes(config.model, split, static_cast<int>(stage),
+                                                     {.sequences = sequences,
+                                                      .recomputed_blocks = recomputed[stage],
+                                                      .threads = config.pipeline.threads})));
+  }
+  for (int worker = 0; worker < placement.workers(); ++worker) {
+    const std::vector<int> stages = placement.stages_of(worker);
+    const WeightSizes sizes = weight_sizes(config.model, split, stages);
+    memory.weights.push_back(static_cast<double>(sizes.parameters));
+    memory.gradients.push_back(static_cast<double>(sizes.gradients));
+    memory.optimizer.push_back(static_cast<double>(sizes.optimizer));
+    memory.step_work.push_back(norm_bytes(config.model, split, stages));
+  }
+  return memory;
+}
+
+std::vector<double> predicted_peaks(const Config& config, const Program& program,
+                                    const std::vector<int>& split, const MemoryModel& model) {
+  const Timeline timeline = simulate(program, costs_by_operations(config.model, split));
+  std::vector<double> peaks;
+  for (const auto& levels : memory_levels(program, timeline, model)) {
+    peaks.push_back(peak_bytes(levels));
+  }
+  return peaks;
+}
+
+std::vector<double> memory_limits(const std::string& text, int workers) {
+  if (text.empty()) return {};
+  std::vector<double> limits;
+  const auto refuse = [&] {
+    throw Error(ErrorCode::kUsage, cat("pipeline.memory is '", text,
+                                       "'; expected gigabytes above 0, one number or one "
+                                       "for each of the ",
+                                       workers, " workers, as 16 or \"16,16,8,16\""));
+  };
+  for (const std::string_view word : chimera::split(text, ',')) {
+    double value = 0;
+    const std::string_view number = trim(word);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (error != std::errc() || end != number.data() + number.size() || !(value > 0) ||
+        !std::isfinite(value)) {
+      refuse();
+    }
+    limits.push_back(value * 1e9);
+  }
+  const auto count = static_cast<std::size_t>(workers);
+  if (limits.size() == 1) limits.resize(count, limits.front());
+  if (limits.size() != count) refuse();
+  return limits;
+}
+
+std::vector<int> fitting_recompute(
+    const Placement& placement, const std::vector<int>& split, const std::vector<double>& limits,
+    const std::function<std::vector<double>(const std::vector<int>&)>& peaks) {
+  std::vector<int> blocks(split.size(), 0);
+  for (;;) {
+    const std::vector<double> now = peaks(blocks);
+    std::vector<int> best;
+    double least = 0;
+    for (std::size_t worker = 0; worker < limits.size(); ++worker) {
+      if (now[worker] <= limits[worker]) continue;
+      for (const int stage : placement.stages_of(static_cast<int>(worker))) {
+        const auto index = static_cast<std::size_t>(stage);
+        if (blocks[index] == split[index]) continue;
+        std::vector<int> more = blocks;
+        ++more[index];
+        const double bytes = peaks(more)[worker];
+        if (best.empty() || bytes < least) best = more, least = bytes;
+      }
+      if (!best.empty()) break;
+    }
+    if (best.empty()) return blocks;
+    blocks = std::move(best);
+  }
+}
+
+}  // namespace chimera
