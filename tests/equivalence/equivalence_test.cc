@@ -26,7 +26,8 @@ std::string describe(const Config& config) {
   const PipelineConfig& p = config.pipeline;
   return cat(p.schedule, " D=", p.stages, " f=", p.pairs, " W=", p.width, " B=", p.micro_batch,
              " batch=", config.train.batch, " split=", p.split, " tied=", config.model.tied,
-             " dropout=", config.model.dropout, " reduce=", p.reduce);
+             " dropout=", config.model.dropout, " reduce=", p.reduce, " method=", p.method,
+             " fused=", p.fused, " recompute=", p.recompute);
 }
 
 void expect_exact(const Config& config) {
@@ -36,6 +37,8 @@ void expect_exact(const Config& config) {
 struct Layout {
   const char* schedule;
   int stages, pairs;
+  const char* method = "direct";
+  bool fused = false;
 };
 
 constexpr Layout kLayouts[] = {
@@ -47,6 +50,8 @@ Config with_layout(Config config, const Layout& layout) {
   config.pipeline.schedule = layout.schedule;
   config.pipeline.stages = layout.stages;
   config.pipeline.pairs = layout.pairs;
+  config.pipeline.method = layout.method;
+  config.pipeline.fused = layout.fused;
   return config;
 }
 
@@ -89,6 +94,49 @@ TEST(Equivalence, DropoutAlone) {
     Config config = with_layout(tiny_config(), layout);
     config.model.dropout = 0.1;
     expect_exact(config);
+  }
+}
+
+// GEMS, and the ways to N > D, with every kind of recompute and every reduction policy in turn.
+// Reported cases (docs/cases.md): G26, G28, H24.
+TEST(Equivalence, EveryMethodRecomputeAndReductionTrainsAsOneDevice) {
+  Config config = tiny_config();
+  config.model.dropout = 0.1;
+  const std::vector<std::string> policies = {"at-end", "eager", "eager-opt"};
+  std::size_t turn = 0;
+  for (const Layout& layout :
+       {Layout{"gems", 2, 1}, Layout{"gems", 3, 1}, Layout{"gems", 4, 1},
+        Layout{"chimera", 2, 1, "doubling"}, Layout{"chimera", 4, 1, "doubling"},
+        Layout{"chimera", 4, 1, "doubling", true}, Layout{"chimera", 4, 2, "doubling"},
+        Layout{"chimera", 4, 1, "halving"}, Layout{"chimera", 8, 2, "halving"},
+        Layout{"chimera", 8, 1, "doubling"}, Layout{"chimera", 4, 1}, Layout{"1f1b", 4, 1},
+        Layout{"gpipe", 2, 1}}) {
+    const int d = layout.stages;
+    for (const int n : std::set<int>{1, d, 2 * d, 3 * d + 1}) {
+      Config c = with_layout(config, layout);
+      c.train.batch = n;
+      c.pipeline.reduce = policies[turn % 3];
+      const std::string some = d == 4 ? "1,0,2,1" : d == 2 ? "3,0" : "none";
+      c.pipeline.recompute = turn % 2 == 0 ? "all" : some;
+      c.pipeline.bucket_mb = turn % 2 == 0 ? 1e-3 : 16;
+      ++turn;
+      expect_exact(c);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+// Reported cases (docs/cases.md): G26, G28.
+TEST(Equivalence, RecomputeIsTheSameBitForBit) {
+  for (const Layout& layout : {Layout{"1f1b", 4, 1}, Layout{"chimera", 4, 1}}) {
+    Config config = with_layout(tiny_config(), layout);
+    config.model.dropout = 0.1;
+    config.model.dtype = DType::kFloat32;
+    const Result plain = run_chimera(config);
+    for (const char* recompute : {"all", "1,0,2,1", "0,1,0,0"}) {
+      config.pipeline.recompute = recompute;
+      expect_same_bits(run_chimera(config), plain, describe(config));
+    }
   }
 }
 

@@ -9,6 +9,8 @@
 
 #include "chimera/base/random.h"
 #include "chimera/model/layer.h"
+#include "chimera/model/memory_meter.h"
+#include "chimera/model/parameters.h"
 #include "chimera/model/store.h"
 #include "chimera/runtime/launch.h"
 #include "chimera/runtime/tags.h"
@@ -86,39 +88,127 @@ Result run_chimera(const Config& config) {
   return result;
 }
 
-Result run_one_device(const Config& config) {
-  const TinyDataset dataset(101, config.model.sequence);
-  ParameterStore store(config.train.seed, config.model.dtype);
-  const LayerChain model = whole_model(config.model, store);
-  torch::optim::AdamW optimizer(parameter_groups(store, config.train.weight_decay));
-  std::vector<at::Tensor> parameters;
-  for (const auto& [name, parameter] : store.parameters()) parameters.push_back(parameter.value);
-  Result result;
-  for (std::int64_t step = 0; step < config.train.steps; ++step) {
-    const int batch = config.train.batch;
-    const TokenBatch data = dataset.read(step * batch, batch);
+namespace {
+
+// A whole model and what trains it, one step at a time.
+class OneDevice {
+ public:
+  explicit OneDevice(const Config& config)
+      : config_(config),
+        dataset_(101, config.model.sequence),
+        store_(config.train.seed, config.model.dtype),
+        model_(whole_model(config.model, store_)),
+        optimizer_(parameter_groups(store_, config.train.weight_decay)) {
+    at::set_num_threads(1);
+    for (const auto& [name, parameter] : store_.parameters())
+      parameters_.push_back(parameter.value);
+  }
+
+  [[nodiscard]] const ParameterStore& store() const { return store_; }
+
+  // Loss and gradients of the mini-batch of a step, with the weights as they are.
+  void compute(std::int64_t step) {
+    const int batch = config_.train.batch;
+    const TokenBatch data = dataset_.read(step * batch, batch);
     std::vector<std::int64_t> samples(static_cast<std::size_t>(batch));
     std::iota(samples.begin(), samples.end(), step * batch);
-    const Pass pass{.training = true, .seed = config.train.seed, .step = step, .samples = samples};
-    store.zero_gradients();
+    const Pass pass{.training = true, .seed = config_.train.seed, .step = step, .samples = samples};
+    store_.zero_gradients();
     const at::Tensor tokens =
-        at::tensor(data.tokens, at::kLong).view({batch, config.model.sequence});
-    const at::Tensor logits = model.forward(tokens, pass);
+        at::tensor(data.tokens, at::kLong).view({batch, config_.model.sequence});
+    const at::Tensor logits = model_.forward(tokens, pass);
     const at::Tensor loss =
         at::cross_entropy_loss(logits.flatten(0, 1), at::tensor(data.targets, at::kLong));
     loss.backward();
-    result.losses.push_back(loss.item<double>());
-    const double limit = config.train.clip > 0 ? config.train.clip : 1e300;
-    result.norms.push_back(torch::nn::utils::clip_grad_norm_(parameters, limit));
-    for (auto& group : optimizer.param_groups()) {
-      group.options().set_lr(learning_rate(config.train, step));
+    result_.losses.push_back(loss.item<double>());
+    const double limit = config_.train.clip > 0 ? config_.train.clip : 1e300;
+    result_.norms.push_back(torch::nn::utils::clip_grad_norm_(parameters_, limit));
+  }
+
+  void update(std::int64_t step) {
+    for (auto& group : optimizer_.param_groups()) {
+      group.options().set_lr(learning_rate(config_.train, step));
     }
-    optimizer.step();
+    optimizer_.step();
   }
-  for (const auto& [name, parameter] : store.parameters()) {
-    result.weights[name] = parameter.value.detach().clone();
+
+  [[nodiscard]] NamedTensors weights() const {
+    NamedTensors weights;
+    for (const auto& [name, parameter] : store_.parameters()) {
+      weights[name] = parameter.value.detach().clone();
+    }
+    return weights;
   }
-  return result;
+
+  [[nodiscard]] Result result() const {
+    Result result = result_;
+    result.weights = weights();
+    return result;
+  }
+
+ private:
+  Config config_;
+  TinyDataset dataset_;
+  ParameterStore store_;
+  LayerChain model_;
+  torch::optim::AdamW optimizer_;
+  std::vector<at::Tensor> parameters_;
+  Result result_;
+};
+
+}  // namespace
+
+Result run_one_device(const Config& config) {
+  OneDevice device(config);
+  for (std::int64_t step = 0; step < config.train.steps; ++step) {
+    device.compute(step);
+    device.update(step);
+  }
+  return device.result();
+}
+
+Result run_delayed(const Config& config, const std::vector<int>& split,
+                   const std::vector<int>& delay) {
+  OneDevice device(config);
+  std::vector<NamedTensors> x = {device.weights()};
+  for (std::int64_t step = 0; step < config.train.steps; ++step) {
+    const at::NoGradGuard no_grad;
+    for (int stage = 0; stage < std::ssize(split); ++stage) {
+      const std::int64_t version =
+          std::max<std::int64_t>(0, step - delay[static_cast<std::size_t>(stage)]);
+      for (const ParameterSpec& spec : stage_parameters(config.model, split, stage)) {
+        device.store().at(spec.name).value.detach().copy_(
+            x[static_cast<std::size_t>(version)].at(spec.name));
+      }
+    }
+    {
+      const at::AutoGradMode with_grad(true);
+      device.compute(step);
+    }
+    for (const auto& [name, newest] : x.back()) {
+      device.store().at(name).value.detach().copy_(newest);
+    }
+    device.update(step);
+    x.push_back(device.weights());
+  }
+  return device.result();
+}
+
+std::vector<double> measure_peaks(const Config& config) {
+  install_memory_meter();
+  const TinyDataset dataset(config.model.vocabulary, config.model.sequence);
+  const TrainPlan plan = make_plan(config, dataset.vocabulary());
+  std::vector<double> peaks(static_cast<std::size_t>(plan.ranks()));
+  launch_local(plan.ranks(), {.limit_s = 60, .describe = describe_tag}, [&](Transport& transport) {
+    at::set_num_threads(1);
+    const auto account = std::make_shared<Account>();
+    const AccountScope scope(account);
+    Trainer trainer(plan, dataset, transport);
+    account->reset_peak();
+    while (!trainer.done()) (void)trainer.step();
+    peaks[static_cast<std::size_t>(transport.rank())] = static_cast<double>(account->peak_bytes());
+  });
+  return peaks;
 }
 
 void expect_equal(const Result& result, const Result& oracle, const std::string& what) {

@@ -36,6 +36,14 @@ struct Result {
 [[nodiscard]] Result run_chimera(const Config& config);
 [[nodiscard]] Result run_one_device(const Config& config);
 
+// One device that computes the gradient of step t not with the newest weights x(t) but, for the
+// parameters of each stage, with x(max(0, t - delay[stage])), and then updates x(t) with it.
+[[nodiscard]] Result run_delayed(const Config& config, const std::vector<int>& split,
+                                 const std::vector<int>& delay);
+
+// Measured peaks in bytes, by rank, after the first step.
+[[nodiscard]] std::vector<double> measure_peaks(const Config& config);
+
 // Losses, norms and weights agree within 1e-10, of each tensor's largest value or of 1e-3 where
 // that is less (key biases have no gradient: what is there is noise).
 void expect_equal(const Result& result, const Result& oracle, const std::string& what);
