@@ -7,6 +7,8 @@
 #include "chimera/schedule/capacity.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 #include "chimera/base/check.h"
 #include "chimera/schedule/transfers.h"
@@ -15,108 +17,125 @@
 namespace chimera {
 namespace {
 
+struct Message {
+  bool is_send = false;
+  int number = 0;  // how many sends (receives) of its channel come before it
+  std::size_t channel = 0;
+  std::size_t posted_to = 0;  // end of the run of messages that it is posted with
+};
+
+using Messages = std::vector<std::vector<Message>>;  // by worker, in order
+
+// Computations divide runs of messages, nothing else does: a receive may be posted before the
+// weights are up to date.
+void add_run_ends(const Row& row, std::vector<Message>& messages) {
+  std::size_t begin = 0, end = 0;
+  const auto close = [&] {
+    for (; begin < end; ++begin) messages[begin].posted_to = end;
+  };
+  for (const Action& action : row) {
+    if (is_send(action.op) || is_recv(action.op)) ++end;
+    if (is_compute(action.op)) close();
+  }
+  close();
+}
+
+Messages messages_of(const Program& program, const std::vector<Channel>& channels) {
+  const auto workers = static_cast<std::size_t>(program.source.workers());
+  std::vector<std::size_t> index(workers * workers, 0);  // [from * workers + to] -> channel
+  const auto at = [&](int from, int to) -> std::size_t& {
+    return index[static_cast<std::size_t>(from) * workers + static_cast<std::size_t>(to)];
+  };
+  for (std::size_t i = 0; i < channels.size(); ++i) at(channels[i].from, channels[i].to) = i;
+  std::vector<int> sends(channels.size(), 0), recvs(channels.size(), 0);
+  Messages messages(workers);
+  for (std::size_t worker = 0; worker < workers; ++worker) {
+    for (const Action& action : program.rows[worker]) {
+      if (!is_send(action.op) && !is_recv(action.op)) continue;
+      const ChannelEnds ends =
+          channel_of(program.source.placement, static_cast<int>(worker), action);
+      const std::size_t channel = at(ends.from, ends.to);
+      const bool sends_it = is_send(action.op);
+      messages[worker].push_back({.is_send = sends_it,
+                                  .number = (sends_it ? sends : recvs)[channel]++,
+                                  .channel = channel});
+    }
+    add_run_ends(program.rows[worker], messages[worker]);
+  }
+  return messages;
+}
+
 // The rows run with paired sends and receives over channels of bounded capacity.
 class PairedRun {
  public:
-  PairedRun(const Program& program, const std::vector<Channel>& channels)
-      : program_(program),
+  PairedRun(const Messages& messages, const std::vector<Channel>& channels)
+      : messages_(messages),
         channels_(channels),
-        workers_(static_cast<std::size_t>(program.source.workers())),
-        index_(workers_ * workers_, 0),
         sends_posted_(channels.size(), 0),
         recvs_posted_(channels.size(), 0),
-        posted_to_(workers_, 0),
-        serial_(workers_) {
-    for (std::size_t i = 0; i < channels.size(); ++i) {
-      index_[static_cast<std::size_t>(channels[i].from) * workers_ +
-             static_cast<std::size_t>(channels[i].to)] = i;
-    }
-    for (std::size_t worker = 0; worker < workers_; ++worker) {
-      serial_[worker].resize(program.rows[worker].size(), 0);
-    }
-  }
+        posted_to_(messages.size(), 0) {}
 
   // Goes on until the end (true) or until nothing moves (false).
   bool advance() {
     positions_ = walk(
-        program_.rows,
+        messages_,
         [this](std::size_t worker, std::size_t position) { return attempt(worker, position); },
         std::move(positions_));
-    for (std::size_t worker = 0; worker < workers_; ++worker) {
-      if (positions_[worker] != program_.rows[worker].size()) return false;
+    for (std::size_t worker = 0; worker < messages_.size(); ++worker) {
+      if (positions_[worker] != messages_[worker].size()) return false;
     }
     return true;
   }
 
   // After advance() returned false: a channel whose send waits for room.
   [[nodiscard]] std::size_t waiting_channel() const {
-    for (std::size_t worker = 0; worker < workers_; ++worker) {
-      const Row& row = program_.rows[worker];
+    for (std::size_t worker = 0; worker < messages_.size(); ++worker) {
       for (std::size_t i = positions_[worker]; i < posted_to_[worker]; ++i) {
-        if (is_send(row[i].op) && !done(worker, i)) return channel(worker, row[i]);
+        const Message& message = messages_[worker][i];
+        if (message.is_send && !done(message)) return message.channel;
       }
     }
     CHECK(false);  // progress was proved with channels that always have room
   }
 
  private:
-  // Posts the whole run of messages that begins here. Computations divide runs, nothing else does:
-  // a receive may be posted before the weights are up to date.
-  void post(std::size_t worker, std::size_t position) {
-    const Row& row = program_.rows[worker];
-    std::size_t i = std::max(position, posted_to_[worker]);
-    for (; i < row.size() && !is_compute(row[i].op); ++i) {
-      if (is_send(row[i].op)) serial_[worker][i] = sends_posted_[channel(worker, row[i])]++;
-      if (is_recv(row[i].op)) serial_[worker][i] = recvs_posted_[channel(worker, row[i])]++;
+  // Posts the whole run of messages, when its first one comes.
+  void post(std::size_t worker, std::size_t posted_to) {
+    for (std::size_t& i = posted_to_[worker]; i < posted_to; ++i) {
+      const Message& message = messages_[worker][i];
+      ++(message.is_send ? sends_posted_ : recvs_posted_)[message.channel];
     }
-    posted_to_[worker] = std::max(posted_to_[worker], i);
   }
 
-  [[nodiscard]] bool done(std::size_t worker, std::size_t position) const {
-    const Action& action = program_.rows[worker][position];
-    const std::size_t c = channel(worker, action);
-    const int serial = serial_[worker][position];
-    if (is_send(action.op)) return serial < recvs_posted_[c] + channels_[c].capacity;
-    return serial < sends_posted_[c];
+  [[nodiscard]] bool done(const Message& message) const {
+    return message.is_send ? message.number < recvs_posted_[message.channel] +
+                                                  channels_[message.channel].capacity
+                           : message.number < sends_posted_[message.channel];
   }
 
   bool attempt(std::size_t worker, std::size_t position) {
-    const Action& action = program_.rows[worker][position];
-    if (!is_send(action.op) && !is_recv(action.op)) return true;
-    post(worker, position);
-    return done(worker, position);
+    const Message& message = messages_[worker][position];
+    post(worker, message.posted_to);
+    return done(message);
   }
 
-  [[nodiscard]] std::size_t channel(std::size_t worker, const Action& action) const {
-    const ChannelEnds ends =
-        channel_of(program_.source.placement, static_cast<int>(worker), action);
-    return index_[static_cast<std::size_t>(ends.from) * workers_ +
-                  static_cast<std::size_t>(ends.to)];
-  }
-
-  const Program& program_;
+  const Messages& messages_;
   const std::vector<Channel>& channels_;
-  std::size_t workers_;
-  std::vector<std::size_t> index_;  // [from * workers + to] -> channel
   std::vector<int> sends_posted_, recvs_posted_;
   std::vector<std::size_t> positions_, posted_to_;
-  std::vector<std::vector<int>> serial_;  // of each message on its channel
 };
-
-bool ends(const Program& program, const std::vector<Channel>& channels) {
-  return PairedRun(program, channels).advance();
-}
 
 }  // namespace
 
 void find_capacities(const Program& program, std::vector<Channel>& channels) {
-  PairedRun run(program, channels);
+  const Messages messages = messages_of(program, channels);
+  PairedRun run(messages, channels);
   while (!run.advance()) ++channels[run.waiting_channel()].capacity;
   for (Channel& channel : channels) {
     int low = 0, high = channel.capacity;  // enough from somewhere in between on, certainly at high
     while (low < high) {
       channel.capacity = low + (high - low) / 2;
-      if (ends(program, channels)) {
+      if (PairedRun(messages, channels).advance()) {
         high = channel.capacity;
       } else {
         low = channel.capacity + 1;
