@@ -35,8 +35,10 @@ bool is_step_of(const Action& action, int stage) {
 
 struct Round {
   int stage;
-  std::size_t ready;  // position of the last contribution in the schedule's row, or kNever
-  std::size_t step;   // position of the step that ends it; the row's size for the one at its end
+  std::size_t
+      ready;         // position of the last contribution in the schedule's row; without any, of the
+                     // step before; without that, kNever
+  std::size_t step;  // position of the step that ends it; the row's size for the one at its end
 };
 
 void add_rounds(const Row& row, int stage, bool stepped, std::vector<Round>& rounds) {
@@ -45,7 +47,7 @@ void add_rounds(const Row& row, int stage, bool stepped, std::vector<Round>& rou
     if (row[i].stage == stage && contributes(row[i].op)) ready = i;
     if (!is_step_of(row[i], stage)) continue;
     rounds.push_back({stage, ready, i});
-    ready = kNever;
+    ready = i;
   }
   if (!stepped) rounds.push_back({stage, ready, row.size()});
 }
