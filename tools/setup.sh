@@ -31,8 +31,8 @@ marker=.venv/torch-prefix     # the folder of the torch in use
 source_note=.venv/torch-from  # the wheel folder or index it was installed from, if one was named
 text=data/bible.txt
 
-core_packages=(g++ make cmake ninja-build ccache libgtest-dev libgmock-dev libcli11-dev
-               libtomlplusplus-dev nlohmann-json3-dev)
+core_packages=(g++ make cmake ninja-build ccache libgtest-dev libgmock-dev librapidcheck-dev
+               libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
 lint_packages=(clang-format clang-tidy)
 all_packages=(bible-kjv)
 

@@ -31,13 +31,14 @@
 // A unit with fewer micro-batches has fewer in each pipe, as even as possible (section 3.1 for
 // N < D); its slots are some of a full unit's. In doubling with f > 1 the backwards of pipes of one
 // direction ask for the same slots; any order of them is right, since what an action needs is in an
-// earlier slot, and the lower micro-batch goes first.
+// earlier slot, and the lower micro-batch goes first. Two actions in one slot, as the split pairs,
+// cross two messages of a neighbour, so a channel must hold one (capacity.h); other orders need none.
 //
 // Cost, direct: 2N + D/f - 2 slots for N = kD; stash [D - D/(2f) + 1, D] for N = D. With B = 2F and
 // f = 1: direct D F + (2D-2) B and (4D-2) F for each further unit; doubling idles (D/2-1)(F+B),
 // halving D-2 forwards of one micro-batch pair, whatever the number of units.
-// Tests: generate_test.cc compares with the drawn schedules of Figures 3 and 6-8, the closed forms
-// for f = 1, and the formulas for all D <= 32; tests/golden.
+// Tests: paper_figures_test.cc compares with the drawn schedules of Figures 6 to 8 and with the closed
+// forms for f = 1, paper_formulas_test.cc with the formulas for all D <= 32; tests/golden.
 #include <algorithm>
 #include <vector>
 

@@ -13,7 +13,7 @@
 //
 //   T = D F + N D B + (N - 1) F        (bubble ratio about (D-1)/(D+1/2) at B = 2F)
 //
-// Tests: generate_test.cc (length, stash), golden/.
+// Tests: paper_formulas_test.cc (length, stash), golden/.
 #include "chimera/generate/generators.h"
 
 namespace chimera {

@@ -1,105 +1,144 @@
-// Every generator x all sizes up to a bound: no violation, and slots, stash and orders equal the
-// formulas and drawn schedules of the paper.
+// Every generator x all sizes up to a bound: no violation. What the paper says of them is in
+// paper_figures_test.cc and paper_formulas_test.cc.
 #include "chimera/generate/generate.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "chimera/base/error.h"
-#include "chimera/base/text.h"
-#include "chimera/schedule/lower.h"
-#include "chimera/schedule/verify.h"
-#include "chimera/simulate/simulate.h"
+#include "chimera/base/random.h"
+#include "chimera/generate/testing.h"
+#include "chimera/schedule/recompute.h"
 
 namespace chimera {
 namespace {
 
-Schedule make(std::string_view name, int stages, int micros, std::optional<int> pairs = {}) {
-  return generate(name, {.stages = stages, .micros = micros, .pairs = pairs});
-}
+constexpr ReducePolicy kPolicies[] = {ReducePolicy::kAtEnd, ReducePolicy::kEager,
+                                      ReducePolicy::kEagerOpt};
 
-std::vector<int> pair_counts(int stages) {
-  std::vector<int> pairs;
-  for (int f = 1; f <= stages / 2; ++f) {
-    if (stages / 2 % f == 0) pairs.push_back(f);
+// Every way that the generator has to make the schedule of that size.
+std::vector<Spec> specs_of(const Generator& generator, int stages, int micros) {
+  std::vector<Spec> specs{{.stages = stages, .micros = micros}};
+  const auto vary = [&](const auto& values, auto set) {
+    std::vector<Spec> varied;
+    for (const Spec& spec : specs) {
+      for (const auto& value : values) set(varied.emplace_back(spec), value);
+    }
+    specs = std::move(varied);
+  };
+  if (generator.even_stages && stages % 2 != 0) return {};
+  if (generator.paired) vary(pair_counts(stages), [](Spec& spec, int f) { spec.pairs = f; });
+  if (generator.methods) {
+    vary(std::vector<Method>{Method::kDirect, Method::kDoubling, Method::kHalving},
+         [](Spec& spec, Method method) { spec.method = method; });
+    for (std::size_t i = specs.size(); i-- > 0;) {
+      if (specs[i].method == Method::kDoubling) specs.emplace_back(specs[i]).fused = true;
+    }
   }
-  return pairs;
-}
-
-// No violation and no channel that must hold a message (paired sends and receives are enough).
-Verdict expect_proved(const Schedule& schedule) {
-  Verdict verdict = verify(lower(schedule));
-  const std::string what = cat(schedule.name, " D=", schedule.stages(), " N=", schedule.micros,
-                               " pipes=", schedule.pipes());
-  EXPECT_TRUE(verdict.ok()) << what << ": " << (verdict.ok() ? "" : verdict.violations[0].what);
-  for (const Channel& channel : verdict.channels) {
-    EXPECT_EQ(channel.capacity, 0) << what << " " << channel.from << "->" << channel.to;
+  if (generator.asynchronous) {
+    vary(std::vector<int>{1, 2, 3}, [](Spec& spec, int steps) { spec.steps = steps; });
   }
-  return verdict;
+  return specs;
 }
 
-double slots(const Schedule& schedule) {
-  return makespan(simulate(lower(schedule), Costs::uniform(schedule.stages(), 1, 1)));
-}
-
-// Reported cases (docs/cases.md): H2, P7.
-TEST(Generate, GPipeAnd1F1BAreProvedForAllSmallSizes) {
-  for (int d = 1; d <= 16; ++d) {
-    for (int n = 1; n <= 2 * d + 1; ++n) {
-      const Verdict gpipe = expect_proved(make("gpipe", d, n));
-      const Verdict one_f_one_b = expect_proved(make("1f1b", d, n));
-      for (int worker = 0; worker < d; ++worker) {
-        const auto w = static_cast<std::size_t>(worker);
-        EXPECT_EQ(gpipe.peak_stash[w], n);
-        EXPECT_EQ(one_f_one_b.peak_stash[w], std::min(n, d - worker));
+// Calls visit(name, spec) for every generator, way and size up to `max_stages` and 3D + 1.
+template <class Visit>
+void for_each_spec(int max_stages, Visit visit) {
+  for (const Generator& generator : generators()) {
+    for (int d = 1; d <= max_stages; ++d) {
+      for (int n = 1; n <= 3 * d + 1; ++n) {
+        for (const Spec& spec : specs_of(generator, d, n)) visit(generator.name, spec);
       }
     }
   }
 }
 
-// Table 2 and section 3.6: 2N + D/f - 2 slots, stash exactly [D - D/(2f) + 1, D].
-// Reported cases (docs/cases.md): H8, M1.
-TEST(Generate, ChimeraHasTheSlotsAndStashOfThePaper) {
-  for (int d = 2; d <= 32; d += 2) {
-    for (const int f : pair_counts(d)) {
-      const Schedule schedule = make("chimera", d, d, f);
-      const Verdict verdict = expect_proved(schedule);
-      EXPECT_DOUBLE_EQ(slots(schedule), 2 * d + d / f - 2) << d << " " << f;
-      const auto [low, high] =
-          std::minmax_element(verdict.peak_stash.begin(), verdict.peak_stash.end());
-      EXPECT_EQ(*low, d - d / (2 * f) + 1) << d << " " << f;
-      EXPECT_EQ(*high, d) << d << " " << f;
-      if (f == 1) {
-        for (int w = 0; w < d; ++w) {
-          const int a = d / 2 - std::min(w, d - 1 - w);
-          EXPECT_EQ(verdict.peak_stash[static_cast<std::size_t>(w)], d - a + 1);
-        }
-      }
-    }
-  }
+// Two actions of one slot whose messages cross two of the neighbour's need room for one message:
+// the pairs of forwards of Figure 7 (d), and in doubling and halving with f > 1 the backwards of
+// pipes of one direction. Nothing else does.
+int capacity_of(const Spec& spec) {
+  if (spec.method != Method::kDoubling && spec.method != Method::kHalving) return 0;
+  return spec.pairs.value_or(1) > 1 || (spec.method == Method::kDoubling && !spec.fused) ? 1 : 0;
 }
 
-// Reported cases (docs/cases.md): H1, P7, P8.
-TEST(Generate, ChimeraIsProvedForEveryNumberOfMicroBatches) {
-  for (int d = 2; d <= 12; d += 2) {
-    for (const int f : pair_counts(d)) {
-      for (int n = 1; n <= 3 * d + 1; ++n) expect_proved(make("chimera", d, n, f));
-    }
+// Sets of stages to recompute: all of them for a few stages, else some.
+std::vector<std::vector<bool>> recompute_sets(int stages) {
+  const unsigned all = (1U << stages) - 1;
+  std::vector<std::vector<bool>> sets;
+  for (unsigned bits = 1; bits <= all; ++bits) {
+    if (stages > 3 && bits != all && bits != 1 && bits != (0x55U & all)) continue;
+    auto& set = sets.emplace_back();
+    for (int stage = 0; stage < stages; ++stage) set.push_back((bits >> stage & 1U) != 0);
   }
+  return sets;
 }
 
-TEST(Generate, ChimeraUnitsJoinWithoutABubbleAtEqualSlots) {
-  for (int d = 2; d <= 16; d += 2) {
-    for (const int f : pair_counts(d)) {
-      for (int k = 2; k <= 4; ++k) {
-        EXPECT_DOUBLE_EQ(slots(make("chimera", d, k * d, f)), 2 * k * d + d / f - 2)
-            << d << " " << f << " " << k;
+// Reported cases (docs/cases.md): H1, H2, H8, H24, P7, P8.
+TEST(Generate, EveryScheduleIsProvedForEverySmallSizeAndReducePolicy) {
+  for_each_spec(8, [](std::string_view name, const Spec& spec) {
+    const Schedule schedule = generate(name, spec);
+    for (const ReducePolicy policy : kPolicies) {
+      const Verdict verdict =
+          expect_proved(lower(schedule, policy), describe(name, spec), capacity_of(spec));
+      ASSERT_TRUE(verdict.ok());
+      for (const int stash : verdict.peak_stash) {
+        EXPECT_GE(stash, 0);
+        EXPECT_LE(stash, schedule.micros * spec.pairs.value_or(1) * 2);
       }
     }
-  }
+  });
+}
+
+// A worker that recomputes all holds one micro-batch's activations, right before their backward. A
+// recompute stands between messages that were posted together: with pipes in both directions, one
+// more must wait in the channel meanwhile.
+TEST(Generate, EveryScheduleIsProvedWithRecompute) {
+  for_each_spec(6, [](std::string_view name, const Spec& spec) {
+    const Schedule schedule = generate(name, spec);
+    const Verdict kept = verify(lower(schedule));
+    const int capacity = capacity_of(spec) + (generator(name).paired ? 1 : 0);
+    for (const auto& stages : recompute_sets(spec.stages)) {
+      const Verdict verdict =
+          expect_proved(lower(with_recompute(schedule, stages)), describe(name, spec), capacity);
+      const bool all = std::count(stages.begin(), stages.end(), false) == 0;
+      for (std::size_t worker = 0; worker < kept.peak_stash.size(); ++worker) {
+        EXPECT_LE(verdict.peak_stash[worker], all ? 1 : kept.peak_stash[worker])
+            << describe(name, spec) << " P" << worker;
+      }
+      EXPECT_EQ(verdict.peak_versions, kept.peak_versions) << describe(name, spec);
+    }
+  });
+}
+
+// Random durations: beginning an all-reduce early never costs time.
+TEST(Generate, EagerOptIsNeverSlowerThanAtEnd) {
+  const RandomStream random(7, 0);
+  std::uint64_t drawn = 0;
+  const auto draw = [&](int values) {
+    std::vector<double> times;
+    for (int i = 0; i < values; ++i) times.push_back(0.25 + 4 * random.uniform(drawn++));
+    return times;
+  };
+  int faster = 0;
+  for_each_spec(6, [&](std::string_view name, const Spec& spec) {
+    Costs costs;
+    costs.forward_s = draw(spec.stages);
+    costs.backward_s = draw(spec.stages);
+    costs.reduce_s = draw(spec.stages);
+    costs.latency_s = draw(1)[0] / 8;
+    costs.step_s = draw(1)[0] / 8;
+    const Schedule schedule = generate(name, spec);
+    const auto time = [&](ReducePolicy policy) {
+      return makespan(simulate(lower(schedule, policy), costs));
+    };
+    const double at_end = time(ReducePolicy::kAtEnd);
+    EXPECT_LE(time(ReducePolicy::kEagerOpt), at_end) << describe(name, spec);
+    EXPECT_LE(time(ReducePolicy::kEager), at_end) << describe(name, spec);
+    faster += time(ReducePolicy::kEagerOpt) < at_end ? 1 : 0;
+  });
+  EXPECT_GT(faster, 100);
 }
 
 // Section 3.1: fewer micro-batches than stages are spread evenly over the pipes; one uses one pipe.
@@ -107,7 +146,7 @@ TEST(Generate, ChimeraSpreadsFewMicroBatchesEvenly) {
   for (int d = 2; d <= 16; d += 2) {
     for (int n = 1; n <= d; ++n) {
       std::map<int, int> first_stage_forwards;
-      for (const Row& row : make("chimera", d, n).rows) {
+      for (const Row& row : generate("chimera", {.stages = d, .micros = n}).rows) {
         for (const Action& action : row) {
           if (action.op == Op::kForward && action.stage == 0) ++first_stage_forwards[action.pipe];
         }
@@ -115,103 +154,6 @@ TEST(Generate, ChimeraSpreadsFewMicroBatchesEvenly) {
       EXPECT_EQ(first_stage_forwards[0], (n + 1) / 2);
       EXPECT_EQ(first_stage_forwards[1], n / 2);
     }
-  }
-}
-
-// The closed form of the row of a worker for f = 1 (ChimeraBk and PipeFisher's generators).
-Row closed_form(int stages, int worker) {
-  const int half = stages / 2;
-  const bool is_down = worker < half;
-  const int own = is_down ? worker : stages - 1 - worker, other = stages - 1 - own;
-  const int own_pipe = is_down ? 0 : 1, other_pipe = 1 - own_pipe;
-  const int a = half - own, b = half - a;
-  std::map<std::pair<Op, int>, int> next;
-  Row row;
-  const auto put = [&](Op op, bool is_own) {
-    const int pipe = is_own ? own_pipe : other_pipe;
-    row.push_back({.op = op,
-                   .stage = static_cast<std::int16_t>(is_own ? own : other),
-                   .pipe = static_cast<std::int16_t>(pipe),
-                   .micro = pipe * half + next[{op, pipe}]++});
-  };
-  for (int i = 0; i < a; ++i) put(Op::kForward, true);
-  for (int i = 0; i < b; ++i) put(Op::kForward, false), put(Op::kForward, true);
-  for (int i = 0; i < a; ++i) put(Op::kForward, false), put(Op::kBackward, false);
-  for (int i = 0; i < b; ++i) put(Op::kBackward, true), put(Op::kBackward, false);
-  for (int i = 0; i < a; ++i) put(Op::kBackward, true);
-  return row;
-}
-
-TEST(Generate, ChimeraEqualsTheClosedFormForOnePair) {
-  for (int d = 2; d <= 32; d += 2) {
-    const Schedule schedule = make("chimera", d, d);
-    for (int w = 0; w < d; ++w) {
-      EXPECT_EQ(schedule.rows[static_cast<std::size_t>(w)], closed_form(d, w)) << d << " P" << w;
-    }
-  }
-}
-
-// Orders drawn in the paper's figures, read off action by action: F or B and the micro-batch.
-struct Drawn {
-  const char* figure;
-  int stages, micros, pairs, slots;
-  double backward;
-  std::vector<const char*> rows;
-};
-
-const std::vector<Drawn>& drawn() {
-  static const std::vector<Drawn> figures = {
-      {"Figures 6 and 7 (a)",
-       4,
-       4,
-       1,
-       16,
-       2,
-       {"F0 F1 F2 B2 F3 B3 B0 B1", "F0 F2 F1 F3 B2 B0 B3 B1", "F2 F0 F3 F1 B0 B2 B1 B3",
-        "F2 F3 F0 B0 F1 B1 B2 B3"}},
-      {"Figure 7 (b)",
-       4,
-       8,
-       1,
-       30,
-       2,
-       {"F0 F1 F2 B2 F3 B3 B0 F4 B1 F5 F6 B6 F7 B7 B4 B5",
-        "F0 F2 F1 F3 B2 B0 B3 B1 F4 F6 F5 F7 B6 B4 B7 B5",
-        "F2 F0 F3 F1 B0 B2 B1 B3 F6 F4 F7 F5 B4 B6 B5 B7",
-        "F2 F3 F0 B0 F1 B1 B2 F6 B3 F7 F4 B4 F5 B5 B6 B7"}},
-      {"Figure 8",
-       8,
-       8,
-       2,
-       18,
-       1,
-       {"F0 F1 F6 F2 F7 F3 F4 B4 F5 B5 B2 B6 B3 B7 B0 B1",
-        "F0 F6 F1 F7 F2 F4 F3 F5 B4 B2 B5 B3 B6 B0 B7 B1",
-        "F6 F0 F7 F1 F4 F2 F5 F3 B2 B4 B3 B5 B0 B6 B1 B7",
-        "F6 F7 F0 F4 F1 F5 F2 B2 F3 B3 B4 B0 B5 B1 B6 B7",
-        "F2 F3 F4 F0 F5 F1 F6 B6 F7 B7 B0 B4 B1 B5 B2 B3",
-        "F2 F4 F3 F5 F0 F6 F1 F7 B6 B0 B7 B1 B4 B2 B5 B3",
-        "F4 F2 F5 F3 F6 F0 F7 F1 B0 B6 B1 B7 B2 B4 B3 B5",
-        "F4 F5 F2 F6 F3 F7 F0 B0 F1 B1 B6 B2 B7 B3 B4 B5"}},
-  };
-  return figures;
-}
-
-std::string order(const Row& row) {
-  std::vector<std::string> words;
-  for (const Action& action : row) words.push_back(cat(info(action.op).letter, action.micro));
-  return join(words, " ");
-}
-
-TEST(Generate, ChimeraEqualsTheDrawnSchedules) {
-  for (const Drawn& figure : drawn()) {
-    const Schedule schedule = make("chimera", figure.stages, figure.micros, figure.pairs);
-    for (std::size_t worker = 0; worker < figure.rows.size(); ++worker) {
-      EXPECT_EQ(order(schedule.rows[worker]), figure.rows[worker])
-          << figure.figure << ", P" << worker;
-    }
-    const Costs costs = Costs::uniform(figure.stages, 1, figure.backward);
-    EXPECT_DOUBLE_EQ(makespan(simulate(lower(schedule), costs)), figure.slots) << figure.figure;
   }
 }
 
@@ -229,11 +171,36 @@ TEST(Generate, RefusesWhatCannotExistWithTheNearestLegalValues) {
       {"chimera", {.stages = 8, .micros = 4, .pairs = 3}, "must divide 4: 1, 2, 4"},
       {"chimera", {.stages = 8, .micros = 4, .pairs = 0}, "must divide 4: 1, 2, 4"},
       {"1f1b", {.stages = 4, .micros = 4, .pairs = 2}, "leave pairs out"},
+      {"gems", {.stages = 4, .micros = 4, .pairs = 2}, "leave pairs out"},
+      {"pipedream", {.stages = 4, .micros = 4, .pairs = 2}, "leave pairs out"},
       {"gpipe", {.stages = 0, .micros = 4}, "stages is 0"},
       {"gpipe", {.stages = 4, .micros = 0}, "micro-batches is 0"},
       {"gpipe", {.stages = 4096, .micros = 5000}, "1 to 4096 with 4096 stages"},
       {"gpipe", {.stages = 4, .micros = -1}, "micro-batches is -1"},
+      {"gpipe",
+       {.stages = 4, .micros = 4, .method = Method::kDoubling},
+       "leave out the method dou"},
+      {"gems",
+       {.stages = 4, .micros = 4, .method = Method::kDirect},
+       "leave out the method direct"},
+      {"pipedream", {.stages = 4, .micros = 4, .method = Method::kHalving}, "it has no methods"},
+      {"chimera", {.stages = 4, .micros = 4, .fused = true}, "belong to the method doubling"},
+      {"chimera",
+       {.stages = 4, .micros = 4, .method = Method::kHalving, .fused = true},
+       "leave fused out"},
+      {"gpipe", {.stages = 4, .micros = 4, .fused = true}, "leave fused out"},
+      {"1f1b", {.stages = 4, .micros = 4, .steps = 2}, "steps is 2, but it ends with a step"},
+      {"chimera", {.stages = 4, .micros = 4, .steps = 1}, "leave steps out"},
+      {"pipedream", {.stages = 4, .micros = 4, .steps = 0}, "steps is 0; expected a number from 1"},
+      {"pipedream-2bw", {.stages = 4, .micros = 4, .steps = -3}, "steps is -3; expected"},
+      {"pipedream",
+       {.stages = 4096, .micros = 4096, .steps = 2},
+       "steps is 2; expected a number from 1 to 1 with 4096 stages and 4096 micro-batches"},
+      {"pipedream-2bw",
+       {.stages = 1024, .micros = 128, .steps = 2147483647},
+       "from 1 to 128 with 1024 stages"},
       {"chimerra", {.stages = 4, .micros = 4}, "did you mean 'chimera'"},
+      {"pipedream2bw", {.stages = 4, .micros = 4}, "did you mean 'pipedream-2bw'"},
   };
   for (const Refusal& refusal : refusals) {
     try {
@@ -244,6 +211,8 @@ TEST(Generate, RefusesWhatCannotExistWithTheNearestLegalValues) {
       EXPECT_NE(std::string(error.what()).find(refusal.says), std::string::npos) << error.what();
     }
   }
+  EXPECT_THROW((void)method("tripling"), Error);
+  EXPECT_EQ(method("halving"), Method::kHalving);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 //   P3  .  .  .  F0 F1 F2 F3 B0 B1 B2 B3 .  .  .
 //
 // 2(D-1) slots of bubble a worker, whatever N; every worker stashes all N micro-batches.
-// Tests: generate_test.cc (slots, stash), golden/.
+// Tests: paper_formulas_test.cc (length, stash), golden/.
 #include "chimera/generate/generators.h"
 
 namespace chimera {

@@ -7,7 +7,7 @@
 //   P3  .  .  .  F0 B0 F1 B1 F2 B2 F3 B3 .  .  .
 //
 // The same 2(D-1) slots of bubble as GPipe; stash [min(N, 1), min(N, D)].
-// Tests: generate_test.cc (slots, stash), golden/.
+// Tests: paper_formulas_test.cc (length, stash), golden/.
 #include <algorithm>
 
 #include "chimera/generate/generators.h"

@@ -22,7 +22,7 @@
 //   x(t+1) = x(t) - lr g(x(t-1))
 //
 // For N < D a forward of step t + 2 must not come before step t is done, so w is at most N.
-// Tests: generate_test.cc (length, stash, versions), equivalence_test.cc (the rules), golden/.
+// Tests: paper_formulas_test.cc (length, stash, versions), equivalence_test.cc (the rules), golden/.
 #include <algorithm>
 
 #include "chimera/generate/generators.h"

@@ -3,43 +3,56 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
+#include <optional>
 
 #include "chimera/base/text.h"
 #include "chimera/generate/generate.h"
 #include "chimera/schedule/lower.h"
+#include "chimera/schedule/recompute.h"
+#include "chimera/schedule/testing.h"
 #include "chimera/schedule/text_form.h"
 
 namespace chimera {
 namespace {
 
+struct Good {
+  const char* name;
+  Spec spec;
+  bool recomputes = false;
+};
+
+const Good kGood[] = {
+    {"gpipe", {.stages = 3, .micros = 4}},
+    {"gpipe", {.stages = 3, .micros = 2}, true},
+    {"1f1b", {.stages = 4, .micros = 6}},
+    {"1f1b", {.stages = 2, .micros = 1}},
+    {"1f1b", {.stages = 3, .micros = 4}, true},
+    {"gems", {.stages = 3, .micros = 4}},
+    {"gems", {.stages = 4, .micros = 3}, true},
+    {"chimera", {.stages = 2, .micros = 3}},
+    {"chimera", {.stages = 4, .micros = 4}},
+    {"chimera", {.stages = 4, .micros = 4}, true},
+    {"chimera", {.stages = 4, .micros = 9, .pairs = 2}},
+    {"chimera", {.stages = 8, .micros = 8, .pairs = 2}},
+    {"chimera", {.stages = 4, .micros = 11, .method = Method::kDoubling}},
+    {"chimera", {.stages = 4, .micros = 8, .method = Method::kDoubling, .fused = true}},
+    {"chimera", {.stages = 2, .micros = 5, .method = Method::kHalving}, true},
+    {"pipedream", {.stages = 3, .micros = 2, .steps = 3}},
+    {"pipedream", {.stages = 4, .micros = 2, .steps = 3}, true},
+    {"pipedream-2bw", {.stages = 3, .micros = 3, .steps = 3}},
+    {"pipedream-2bw", {.stages = 4, .micros = 2, .steps = 3}, true},
+};
+
 std::vector<Program> good_programs() {
   std::vector<Program> programs;
   for (const ReducePolicy policy :
        {ReducePolicy::kAtEnd, ReducePolicy::kEager, ReducePolicy::kEagerOpt}) {
-    for (const auto& [name, stages, micros, pairs] :
-         {std::tuple("gpipe", 3, 4, 1), std::tuple("1f1b", 4, 6, 1), std::tuple("1f1b", 2, 1, 1),
-          std::tuple("chimera", 2, 3, 1), std::tuple("chimera", 4, 4, 1),
-          std::tuple("chimera", 4, 9, 2), std::tuple("chimera", 8, 8, 2)}) {
-      const Spec spec{
-          .stages = stages, .micros = micros, .pairs = pairs == 1 ? std::optional<int>() : pairs};
-      programs.push_back(lower(generate(name, spec), policy));
+    for (const auto& [name, spec, recomputes] : kGood) {
+      const std::vector<bool> stages(static_cast<std::size_t>(spec.stages), recomputes);
+      programs.push_back(lower(with_recompute(generate(name, spec), stages), policy));
     }
   }
   return programs;
-}
-
-bool has(const Verdict& verdict, Rule rule, std::size_t worker) {
-  return std::any_of(
-      verdict.violations.begin(), verdict.violations.end(), [&](const Violation& violation) {
-        return violation.rule == rule && violation.worker == static_cast<int>(worker);
-      });
-}
-
-std::string describe(const Program& program, const Verdict& verdict) {
-  std::string text;
-  for (const Violation& violation : verdict.violations) text += explain(program, violation);
-  return text;
 }
 
 // Calls visit(program, worker, position) for every action of every good program.
@@ -56,11 +69,32 @@ auto at(Row& row, std::size_t position) {
   return row.begin() + static_cast<std::ptrdiff_t>(position);
 }
 
-Rule rule_for_dropped(Op op) {
-  if (is_compute(op)) return Rule::kMissing;
-  if (is_send(op)) return Rule::kChannel;
-  if (is_recv(op)) return Rule::kDependency;
-  return op == Op::kStep ? Rule::kStep : Rule::kReduce;
+// The rule that lacks without the action; none without a recompute: its stash is kept then.
+std::optional<Rule> rule_for_dropped(const Row& row, const Action& action) {
+  const auto is_later_step = [&](const Action& other) {
+    return other.op == Op::kStep && other.stage == action.stage && other.micro > action.micro;
+  };
+  switch (action.op) {
+    case Op::kRecompute:
+      return {};
+    case Op::kStashWeights:
+    case Op::kFreeWeights:
+      return Rule::kVersion;
+    case Op::kStep:
+      // The gradient goes on to the next step, although it was reduced.
+      return std::any_of(row.begin(), row.end(), is_later_step) ? Rule::kReduce : Rule::kStep;
+    default:
+      return is_compute(action.op) ? Rule::kMissing
+             : is_send(action.op)  ? Rule::kChannel
+             : is_recv(action.op)  ? Rule::kDependency
+                                   : Rule::kReduce;
+  }
+}
+
+Rule rule_for_doubled(Op op) {
+  if (!is_update(op)) return Rule::kDuplicate;
+  if (op == Op::kStep) return Rule::kStep;
+  return op == Op::kReduceBegin || op == Op::kReduceWait ? Rule::kReduce : Rule::kVersion;
 }
 
 TEST(Verify, FindsNothingWrongWithGoodPrograms) {
@@ -81,10 +115,11 @@ TEST(Verify, CatchesEveryDroppedAction) {
                            ? static_cast<std::size_t>(
                                  program.source.placement.worker(action.pipe, peer_stage(action)))
                            : worker;
-    EXPECT_TRUE(has(verdict, rule_for_dropped(action.op), where))
+    const auto rule = rule_for_dropped(program.rows[worker], action);
+    EXPECT_TRUE(rule ? has(verdict, *rule, where) : verdict.ok())
         << to_string(action) << " dropped from P" << worker << "\n"
         << describe(program, verdict);
-    ++broken;
+    broken += rule ? 1 : 0;
   });
   EXPECT_GT(broken, 1000);
 }
@@ -94,12 +129,10 @@ TEST(Verify, CatchesEveryDoubledAction) {
     const Action action = program.rows[worker][i];
     program.rows[worker].insert(at(program.rows[worker], i), action);
     const Verdict verdict = verify(program);
-    const Rule rule = action.op == Op::kStep          ? Rule::kStep
-                      : action.op >= Op::kReduceBegin ? Rule::kReduce
-                                                      : Rule::kDuplicate;
     ASSERT_FALSE(verdict.ok()) << to_string(action);
     const Violation& first = verdict.violations.front();
-    EXPECT_EQ(rule_name(first.rule), rule_name(rule)) << describe(program, verdict);
+    EXPECT_EQ(rule_name(first.rule), rule_name(rule_for_doubled(action.op)))
+        << describe(program, verdict);
     EXPECT_EQ(first.worker, static_cast<int>(worker));
     EXPECT_EQ(first.position, static_cast<int>(i) + 1);
   });
@@ -115,10 +148,11 @@ TEST(Verify, CatchesEveryActionSentElsewhere) {
     Row& target = program.rows[other];
     target.insert(at(target, std::min(i, target.size())), action);
     const Verdict verdict = verify(program);
-    if (action.op == Op::kStep) {
+    if (action.op == Op::kStep && action.stage == kAllStages) {
       EXPECT_TRUE(has(verdict, Rule::kStep, worker));
-    } else if (action.op >= Op::kReduceBegin) {
-      EXPECT_TRUE(has(verdict, Rule::kReduce, worker)) << describe(program, verdict);
+    } else if (is_update(action.op)) {
+      const auto rule = rule_for_dropped(program.rows[worker], action);
+      EXPECT_TRUE(has(verdict, *rule, worker)) << describe(program, verdict);
       const std::vector<int> holders = program.source.placement.holders(action.stage);
       const bool held = std::count(holders.begin(), holders.end(), static_cast<int>(other)) > 0;
       EXPECT_TRUE(has(verdict, held ? Rule::kReduce : Rule::kPlacement, other));
@@ -131,7 +165,7 @@ TEST(Verify, CatchesEveryActionSentElsewhere) {
 TEST(Verify, CatchesActionsThatNameAnotherStageMicroBatchOrPipe) {
   for_each_action([&](const Program& program, std::size_t worker, std::size_t i) {
     const Action action = program.rows[worker][i];
-    if (action.op >= Op::kReduceBegin) return;
+    if (is_update(action.op)) return;
     const Schedule& source = program.source;
     const auto broken = [&](auto change) {
       Program copy = program;
@@ -148,31 +182,49 @@ TEST(Verify, CatchesActionsThatNameAnotherStageMicroBatchOrPipe) {
     if (source.pipes() > 1) {
       const int pipe = (action.pipe + 1) % source.pipes();
       const Verdict verdict = broken([&](Action& a) { a.pipe = static_cast<std::int16_t>(pipe); });
-      EXPECT_TRUE(has(verdict, Rule::kPlacement, worker));
+      const bool stays = source.placement.worker(pipe, action.stage) == static_cast<int>(worker);
+      EXPECT_TRUE(stays ? has(verdict, Rule::kPipe) : has(verdict, Rule::kPlacement, worker));
     }
     EXPECT_TRUE(has(broken([&](Action& a) { a.micro = source.micros; }), Rule::kShape, worker));
     EXPECT_TRUE(has(broken([&](Action& a) { a.stage = -1; }), Rule::kShape, worker));
   });
 }
 
-// The rule that two neighbours in a row break when swapped, or nothing where they may be.
+bool overlap(const Action& a, const Action& b) {
+  return a.pipe == b.pipe && a.micro < b.micro + b.span && b.micro < a.micro + a.span;
+}
+
+// The rule that neighbours a, b break when swapped, b being of the weights, or nothing where they
+// may be.
+std::optional<Rule> rule_for_early_update(const Action& a, const Action& b) {
+  if (b.op == Op::kStep && b.stage == kAllStages) return Rule::kReduce;
+  if (a.stage != b.stage) return {};
+  switch (b.op) {
+    case Op::kReduceBegin:
+      return contributes(a.op) ? std::optional(Rule::kReduce) : std::nullopt;
+    case Op::kReduceWait:
+      return a.op == Op::kReduceBegin ? std::optional(Rule::kReduce) : std::nullopt;
+    case Op::kFreeWeights:
+      return is_compute(a.op) && a.age == b.age ? std::optional(Rule::kVersion) : std::nullopt;
+    case Op::kStep:
+      return a.op == Op::kReduceWait ? Rule::kReduce : Rule::kVersion;
+    default:
+      return {};
+  }
+}
+
+// The same for any b.
 std::optional<Rule> rule_for_swapped(const Program& program, const Action& a, const Action& b) {
   const auto peer = [&](const Action& x) {
     return program.source.placement.worker(x.pipe, peer_stage(x));
   };
-  if (b.op == Op::kStep) return Rule::kReduce;
-  if (b.op == Op::kReduceWait) {
-    return a.op == Op::kReduceBegin && a.stage == b.stage ? std::optional(Rule::kReduce)
-                                                          : std::nullopt;
-  }
-  if (b.op == Op::kReduceBegin) {
-    return contributes(a.op) && a.stage == b.stage ? std::optional(Rule::kReduce) : std::nullopt;
-  }
-  if (a.op >= Op::kReduceBegin) return {};
+  if (is_update(b.op)) return rule_for_early_update(a, b);
+  if (a.op == Op::kStep && is_compute(b.op)) return Rule::kVersion;
+  if (is_update(a.op)) return {};
   if ((is_send(a.op) && is_send(b.op)) || (is_recv(a.op) && is_recv(b.op))) {
     return peer(a) == peer(b) ? std::optional(Rule::kChannel) : std::nullopt;
   }
-  if (a.stage != b.stage || a.micro != b.micro || a.pipe != b.pipe) return {};
+  if (a.stage != b.stage || !overlap(a, b)) return {};
   if (is_recv(a.op) && is_compute(b.op)) return Rule::kDependency;
   if (is_compute(a.op) && is_send(b.op)) return Rule::kLifetime;
   if (is_compute(a.op) && is_compute(b.op)) return Rule::kOrder;
@@ -218,20 +270,30 @@ TEST(Verify, CatchesRowsThatWaitForEachOther) {
   EXPECT_EQ(verdict.violations[1].rule, Rule::kProgress);
 }
 
+// Reported cases (docs/cases.md): H18.
 TEST(Verify, CatchesASplitBackwardOutOfOrder) {
-  const auto verdict_of = [](const char* row) {
-    return verify(lower(parse(cat("name: split\nstages: 1\nworkers: 1\npipes: 1\nmicros: 1\n"
-                                  "placement: 0\n",
-                                  row, "\n"),
-                              "split")));
-  };
+  const auto verdict_of = [](const char* row) { return verdict_on_one_worker(row, 1); };
   EXPECT_TRUE(verdict_of("0F0,0I0,0W0").ok());
   EXPECT_TRUE(verdict_of("0F0,0R0,0I0,0W0").ok());
   EXPECT_TRUE(has(verdict_of("0F0,0W0,0I0"), Rule::kOrder, 0));
   EXPECT_TRUE(has(verdict_of("0F0,0I0"), Rule::kMissing, 0));
   EXPECT_TRUE(has(verdict_of("0F0,0W0"), Rule::kMissing, 0));
   EXPECT_TRUE(has(verdict_of("0F0,0B0,0W0"), Rule::kDuplicate, 0));
-  EXPECT_TRUE(has(verdict_of("0F0,0B0,0R0"), Rule::kOrder, 0));
+  const Verdict verdict = verdict_of("0F0,0I0,0W0,0W0");
+  ASSERT_EQ(verdict.violations.size(), 1U);
+  EXPECT_EQ(verdict.violations[0].rule, Rule::kDuplicate);
+  EXPECT_EQ(verdict.violations[0].what, "0W0 is done a second time");
+}
+
+TEST(Verify, CatchesARecomputeOutsideForwardToBackwardOrASecondOne) {
+  const auto verdict_of = [](const char* row) { return verdict_on_one_worker(row, 2); };
+  EXPECT_TRUE(verdict_of("0F0,0F1,0R0,0B0,0R1,0B1").ok());
+  EXPECT_TRUE(verdict_of("0F0+2,0R0+2,0B0,0B1").ok());
+  for (const char* row : {"0R0,0F0,0F1,0B0,0B1", "0F0,0B0,0R0,0F1,0B1", "0F0,0F1,0R0+2,0B1,0B0,0R0",
+                          "0F0,0I0,0R0,0W0,0F1,0B1"}) {
+    EXPECT_TRUE(has(verdict_of(row), Rule::kOrder, 0)) << row;
+  }
+  EXPECT_TRUE(has(verdict_of("0F0,0F1,0R0,0R0+2,0B0,0B1"), Rule::kDuplicate, 0));
 }
 
 TEST(Verify, AllowsNeighbouringStagesOnOneWorkerWithoutMessages) {
