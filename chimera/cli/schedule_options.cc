@@ -190,11 +190,11 @@ int refuse(const Program& program, const Verdict& verdict) {
 }
 
 std::string schedule_help() {
+  constexpr std::size_t kNameWidth = 15;
   std::string text = "Schedules by NAME (with --stages and --micros):\n";
   for (const Generator& generator : generators()) {
-    std::string name(generator.name);
-    name.resize(10, ' ');
-    text += cat("  ", name, generator.summary, "\n");
+    const std::size_t gap = kNameWidth - std::min(kNameWidth - 1, generator.name.size());
+    text += cat("  ", generator.name, std::string(gap, ' '), generator.summary, "\n");
   }
   return text +
          "A word with a '/' or '.' in it is a FILE in the exchange form (docs/formats.md), as\n"

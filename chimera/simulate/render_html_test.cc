@@ -91,7 +91,7 @@ TEST(DrawHtml, KeepsTracksInOrderWithMemoryAndReductions) {
   const auto tracks = data_of(page({drawn.track, measured}, drawn.schedule.placement))["tracks"];
   EXPECT_EQ(tracks[0]["name"], "predicted");
   EXPECT_EQ(tracks[0]["memory"], nlohmann::json::array());
-  EXPECT_EQ(tracks[0]["reductions"], nlohmann::json::array());
+  EXPECT_EQ(tracks[0]["reductions"], nlohmann::json::parse("[[],[]]"));
   EXPECT_EQ(tracks[1]["name"], "measured");
   EXPECT_EQ(tracks[1]["memory"].dump(), "[[[0.0,10.0],[1.5,20.0]],[]]");
   EXPECT_EQ(tracks[1]["reductions"].dump(), "[[9,1,0,1,0,0,2.0,3.0],[]]");
