@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Runs the measurements of docs/results and writes their tables.
 
-    bench/measure.py overhead [--quick]     runtime against simulation, beside torch.distributed.pipelining
-    bench/measure.py training [--quick]     tokens per second of a real GPT-2, D = 2 against one core
+    bench/measure.py overhead [--quick] [--only peer|schedules]
+        runtime against simulation: beside torch.distributed.pipelining, then of all schedules
+    bench/measure.py training [--quick]
+        tokens per second of a real GPT-2, D = 2 against one core
 
 Runs what is compared in turns, several rounds of each, and takes medians: the machines are noisy.
 Only ratios of two things of one run mean anything.
@@ -13,6 +15,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -54,12 +57,33 @@ def write(name, text):
     print(f"measure: wrote {path.relative_to(ROOT)}", file=sys.stderr)
 
 
+def write_section(name, title, text):
+    """Replaces the section of that title, or adds it at the end; the rest of the file stays."""
+    path = ROOT / "docs/results" / name
+    sections = re.split(r"(?m)^(?=## )", path.read_text())
+    heading = f"## {title}\n"
+    found = [i for i, section in enumerate(sections) if section.startswith(heading)]
+    at = found[0] if found else len(sections)
+    sections[at:at + 1] = [f"{heading}\n{text}"]
+    write(name, "\n".join(section.rstrip("\n") + "\n" for section in sections))
+
+
 # ---- overhead
 
-def ours(stages, units, forward_ms, sizes, repetitions):
-    return lines_of([BUILD / "runtime_overhead", "--stages", ",".join(map(str, stages)), "--units",
-                     ",".join(map(str, units)), "--forward-ms", ",".join(map(str, forward_ms)),
-                     "--bytes", ",".join(map(str, sizes)), "--repetitions", repetitions])
+# In the terms of runtime_overhead --schedules.
+BESIDE_PEER = ["gpipe", "1f1b", "chimera direct"]
+BEYOND_PEER = ["1f1b recompute", "gems", "chimera direct", "chimera doubling",
+               "chimera doubling recompute", "chimera doubling fused", "chimera halving",
+               "chimera direct f=2", "chimera doubling f=2", "chimera doubling fused f=2",
+               "chimera halving f=2", "pipedream", "pipedream-2bw"]
+
+
+def ours(schedules, stages, units, forward_ms, sizes, repetitions):
+    lists = {"schedules": schedules, "stages": stages, "units": units, "forward-ms": forward_ms,
+             "bytes": sizes, "repetitions": [repetitions]}
+    words = [word for name, values in lists.items()
+             for word in ("--" + name, ",".join(map(str, values)))]
+    return lines_of([BUILD / "runtime_overhead"] + words)
 
 
 def theirs(stages, units, forward_ms, sizes, steps):
@@ -77,13 +101,38 @@ def key_of(line):
     return (round(1000 * line["forward_s"]), line["bytes"], line["stages"], line["micros"])
 
 
-def overhead(options):
+def words_of(key):
+    """The first cells of a row: how long operations take, how big messages are."""
+    ms, size = key[:2]
+    return [f"{ms}/{2 * ms} ms", "4 KB" if size == 4096 else "4 MB"]
+
+
+def spread(ratios):
+    """Worst and median of our median ratios, for each length of operations."""
+    rows = []
+    for ms in sorted({key[0] for key, _ in ratios}, reverse=True):
+        values = [value for (key, schedule), value in ratios.items()
+                  if key[0] == ms and not schedule.startswith("peer")]
+        rows.append([f"{ms}/{2 * ms} ms", f"{max(values):.3f}", f"{statistics.median(values):.3f}"])
+    return table(["operations", "worst of ours", "median of ours"], rows)
+
+
+def command(options, part):
+    return (f"Command: `bench/measure.py overhead --only {part} --rounds {options.rounds}"
+            f"{' --quick' if options.quick else ''}`. {head()}")
+
+
+def in_order(keys):
+    return sorted(set(keys), key=lambda key: (-key[0], key[1:]))
+
+
+def overhead_beside_peer(options):
     stages, units = [4, 8, 16], ([1] if options.quick else [1, 2, 4])
     peer_stages, peer_units = [4, 8], ([1] if options.quick else [1, 2])
     forward_ms, sizes = [10, 2], [4096, 4 << 20]
     ratios, seconds, simulated = {}, {}, {}
     for _ in range(options.rounds):
-        for line in ours(stages, units, forward_ms, sizes, 1):
+        for line in ours(BESIDE_PEER, stages, units, forward_ms, sizes, 1):
             key = (key_of(line), line["schedule"])
             ratios.setdefault(key, []).append(line["ratio"])
             seconds.setdefault(key, []).append(line["measured_s"])
@@ -91,36 +140,60 @@ def overhead(options):
         for line in theirs(peer_stages, peer_units, forward_ms, sizes, 1):
             ratios.setdefault((key_of(line), "peer " + line["schedule"]), []).append(line["ratio"])
     median = {key: statistics.median(values) for key, values in ratios.items()}
-    columns = ["gpipe", "1f1b", "chimera", "peer gpipe", "peer 1f1b"]
-    keys = sorted({key for key, _ in median}, key=lambda key: (-key[0], key[1:]))
-    rows = [[f"{ms}/{2 * ms} ms", "4 KB" if size == 4096 else "4 MB", d, n]
+    columns = BESIDE_PEER + ["peer gpipe", "peer 1f1b"]
+    keys = in_order(key for key, _ in median)
+    rows = [words_of(key) + [*key[2:]]
             + [f"{median[key, c]:.3f}" if (key, c) in median else "" for c in columns]
-            for key in keys for ms, size, d, n in [key]]
-    worst = [[f"{ms}/{2 * ms} ms", f"{max(v for (k, c), v in median.items() if k[0] == ms and not c.startswith('peer')):.3f}",
-              f"{statistics.median(v for (k, c), v in median.items() if k[0] == ms and not c.startswith('peer')):.3f}"]
-             for ms in forward_ms]
+            for key in keys]
     gains = []
     for key in keys:
-        ms, size, d, n = key
-        if d != n:
+        if key[2] != key[3]:
             continue
         best = min(statistics.median(seconds[key, c]) for c in ("gpipe", "1f1b"))
-        ideal = min(simulated[key, c] for c in ("gpipe", "1f1b")) / simulated[key, "chimera"]
-        gains.append([f"{ms}/{2 * ms} ms", "4 KB" if size == 4096 else "4 MB", d, n,
-                      f"{best / statistics.median(seconds[key, 'chimera']):.3f}", f"{ideal:.3f}"])
-    write("overhead.md", f"""# What the runtime costs
+        ideal = min(simulated[key, c] for c in ("gpipe", "1f1b")) / simulated[key, "chimera direct"]
+        gain = best / statistics.median(seconds[key, "chimera direct"])
+        gains.append(words_of(key) + [*key[2:], f"{gain:.3f}", f"{ideal:.3f}"])
+    write_section("overhead.md", "Beside torch.distributed.pipelining", f"""\
+Median of {options.rounds} rounds of a step, in turns with `torch.distributed.pipelining` (gloo, one
+process a stage; "peer" below), whose ideal is (N + D - 1)(F + B). Our messages are handed over
+between threads, theirs copied between processes.
 
-Measured over simulated makespan of a step. Stages wait a set time instead of computing (forward /
-backward below), one worker a thread; messages of the size given; median of {options.rounds} rounds,
-in turns with `torch.distributed.pipelining` (gloo, one process a stage; "peer" below), whose ideal
-is (N + D - 1)(F + B). Our messages are handed over between threads, theirs copied between processes.
-
-Command: `bench/measure.py overhead --rounds {options.rounds}{' --quick' if options.quick else ''}`. {head()}
-{table(["operations", "worst of ours", "median of ours"], worst)}
+{command(options, "peer")}
+{spread(median)}
 {table(["operations", "message", "D", "N"] + columns, rows)}
 Chimera's step against the better of GPipe and 1F1B at N = D, as measured and as simulated:
 
 {table(["operations", "message", "D", "N", "measured gain", "simulated gain"], gains)}""")
+
+
+def overhead_of_schedules(options):
+    forward_ms, sizes = [10, 2], ([4 << 20] if options.quick else [4096, 4 << 20])
+    ratios = {}
+    for _ in range(options.rounds):
+        for line in ours(BEYOND_PEER, [4, 8], [1, 2], forward_ms, sizes, 1):
+            ratios.setdefault((key_of(line), line["schedule"]), []).append(line["ratio"])
+    median = {key: statistics.median(values) for key, values in ratios.items()}
+    shapes = sorted({key[2:] for key, _ in median})
+    rows = []
+    for load in in_order(key[:2] for key, _ in median):
+        for schedule in BEYOND_PEER:
+            cells = [median.get((load + shape, schedule)) for shape in shapes]
+            rows.append(words_of(load) + [schedule] + [f"{c:.3f}" if c else "" for c in cells])
+    write_section("overhead.md", "All schedules", f"""\
+Median of {options.rounds} rounds of a step, or of a run of two steps of an asynchronous schedule.
+Recompute is of all stages, in place of a stash; f=2 are two pairs of pipes. Halving has 2N
+micro-batches, with half the times and half the message. Left out: doubling at N = D, where it is
+direct; GEMS where it takes long, about N D B; f=2 at all sizes but one.
+
+{command(options, "schedules")}
+{spread(median)}
+{table(["operations", "message", "schedule"] + [f"D={d} N={n}" for d, n in shapes], rows)}""")
+
+
+def overhead(options):
+    parts = {"peer": overhead_beside_peer, "schedules": overhead_of_schedules}
+    for part in [options.only] if options.only else parts:
+        parts[part](options)
 
 
 # ---- training
@@ -210,7 +283,10 @@ def main():
     parser.add_argument("what", choices=["overhead", "training"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="fewer sizes and steps")
+    parser.add_argument("--only", choices=["peer", "schedules"], help="one part of overhead")
     options = parser.parse_args()
+    if options.only and options.what != "overhead":
+        parser.error(f"--only names a part of overhead; leave it out for {options.what}")
     {"overhead": overhead, "training": training}[options.what](options)
 
 
