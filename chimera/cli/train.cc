@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -230,8 +229,10 @@ void write_timeline(const std::string& path, const TrainPlan& plan, const Outcom
 
 class Run {
  public:
-  Run(const TrainPlan& plan, const Dataset& dataset, StepLog& log)
+  // Memory over time is noted only where someone will look at it: it costs time.
+  Run(const TrainPlan& plan, const Dataset& dataset, StepLog& log, bool samples_memory)
       : plan_(plan),
+        samples_memory_(samples_memory),
         dataset_(dataset),
         log_(log),
         progress_(plan.config.train.steps, is_terminal(), terminal_columns()) {
@@ -262,16 +263,12 @@ class Run {
     const AccountScope scope(account);
     Trainer trainer(plan_, dataset_, transport);
     account->reset_peak();
-    account->start_sampling();
     for (std::int64_t step = 0; !trainer.done(); ++step) {
-      const auto start = std::chrono::steady_clock::now();
+      if (samples_memory_) account->start_sampling();
       StepReports reports = trainer.step([] { return interrupted.load(); });
-      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-      std::vector<Level> levels = account->stop_sampling();
-      account->start_sampling();
-      if (is_drawn(step)) outcome_.memory[rank] = std::move(levels);
+      if (samples_memory_ && is_drawn(step)) outcome_.memory[rank] = account->stop_sampling();
       if (rank != 0) continue;
-      for (StepReport& report : reports) record(report, seconds.count());
+      for (StepReport& report : reports) record(report);
     }
     outcome_.peak_stash[rank] = trainer.peak_stash();
     outcome_.peak_bytes[rank] = static_cast<double>(account->peak_bytes());
@@ -291,17 +288,17 @@ class Run {
         plan_.asynchronous);
   }
 
-  void record(StepReport& report, double seconds) {
+  void record(StepReport& report) {
     const TrainConfig& config = plan_.config.train;
     const double tokens = static_cast<double>(config.batch) * plan_.config.model.sequence;
     const StepLine line{.step = report.step + 1,
                         .loss = report.loss,
                         .gradient_norm = report.gradient_norm,
                         .learning_rate = report.learning_rate,
-                        .tokens_per_s = tokens / seconds,
+                        .tokens_per_s = tokens / report.seconds,
                         .bubble_ratio = step_bubble_ratio(report.timeline, plan_.asynchronous),
                         .predicted_bubble_ratio = predicted_bubble_ratio(report.timeline),
-                        .seconds = seconds};
+                        .seconds = report.seconds};
     outcome_.lines.push_back(line);
     if (is_drawn(report.step)) outcome_.drawn = std::move(report);
     log_.write(line);
@@ -309,20 +306,33 @@ class Run {
   }
 
   const TrainPlan& plan_;
+  bool samples_memory_;
   const Dataset& dataset_;
   StepLog& log_;
   TrainProgress progress_;
   Outcome outcome_;  // each rank writes its own element; the rest is rank 0's
 };
 
-// The log would replace what the run reads.
+// Outputs would replace what the run reads, or each other.
 void refuse_overwriting(const TrainOptions& options, const Config& config) {
-  if (options.log.empty()) return;
-  for (const std::string& input : {options.config, config.data.text}) {
-    std::error_code error;
-    if (!std::filesystem::equivalent(options.log, input, error)) continue;
-    throw Error(ErrorCode::kUsage,
-                cat("--log is '", options.log, "', which the run reads; name another file"));
+  std::vector<std::string> inputs = {options.config, config.data.text};
+  if (config.pipeline.schedule.starts_with("file:")) {
+    inputs.push_back(config.pipeline.schedule.substr(5));
+  }
+  const auto refuse = [](std::string_view option, const std::string& path, const char* what) {
+    throw Error(ErrorCode::kUsage, cat(option, " is '", path, "', ", what, "; name another file"));
+  };
+  for (const auto& [option, path] :
+       {std::pair("--log", options.log), std::pair("--timeline", options.timeline)}) {
+    for (const std::string& input : inputs) {
+      std::error_code error;
+      if (!path.empty() && std::filesystem::equivalent(path, input, error)) {
+        refuse(option, path, "which the run reads");
+      }
+    }
+  }
+  if (!options.log.empty() && options.log == options.timeline) {
+    refuse("--timeline", options.timeline, "which is the log, too");
   }
 }
 
@@ -356,7 +366,7 @@ int train(const TrainOptions& options) {
   check_timeline_name(options.timeline);
   introduce(plan, dataset.windows());
   catch_interrupt();
-  const Outcome outcome = Run(plan, dataset, log).train();
+  const Outcome outcome = Run(plan, dataset, log, !options.timeline.empty()).train();
   if (outcome.lines.back().step < config.train.steps) {
     std::cout << "stopped after step " << outcome.lines.back().step << " as asked\n";
   }
@@ -388,7 +398,8 @@ RunMode add_train(CLI::App& app) {
       ->type_name("FILE");
   app.footer("Keys of the configuration, with defaults:\n" + config_help() +
              "\nExample:\n  chimera train examples/demo.toml --set pipeline.schedule=1f1b "
-             "--set pipeline.stages=2\nCtrl-C ends the run cleanly after the step under way.");
+             "--set pipeline.stages=2\nCtrl-C ends the run cleanly after the step under way "
+             "(asynchronous schedules: once what is under way has come through).");
   return [options] { return train(*options); };
 }
 

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 
+#include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
 #include "chimera/cli/schedule_options.h"
@@ -16,6 +17,7 @@ namespace {
 struct VerifyOptions {
   ScheduleOptions schedule;
   ReduceOption reduce;
+  std::optional<int> room;
 };
 
 template <class Matches>
@@ -67,7 +69,11 @@ int print_violations(const Program& program, const Verdict& verdict) {
 
 int run_verify(const VerifyOptions& options) {
   const Program program = options.reduce.lower(options.schedule.load());
-  const Verdict verdict = verify(program);
+  if (options.room && *options.room < 0) {
+    throw Error(ErrorCode::kUsage,
+                cat("--room is ", *options.room, "; expected a number of messages from 0 up"));
+  }
+  const Verdict verdict = verify(program, options.room);
   std::cout << summary(program.source) << "; reduce " << options.reduce.policy << "\n";
   print_counts(program);
   if (!verdict.ok()) return print_violations(program, verdict);
@@ -95,6 +101,10 @@ RunMode add_verify(CLI::App& app) {
   const auto options = std::make_shared<VerifyOptions>();
   options->schedule.add(app);
   options->reduce.add(app);
+  app.add_option("--room", options->room,
+                 "Messages that each channel of the transport holds where sends and receives are "
+                 "paired; a schedule that needs more is refused (default: as many as it needs)")
+      ->type_name("K");
   app.footer(verify_footer());
   return [options] { return run_verify(*options); };
 }

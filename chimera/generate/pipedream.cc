@@ -17,12 +17,15 @@
 //   x_s(m+1) = x_s(m) - lr g_s(x_0(m-D+1), x_1(m-D+2), ..., x_(D-1)(m))      (index below 0: 0)
 //
 // PipeDream-2BW steps once every N micro-batches, and all micro-batches of step t read version t-1
-// on all stages: two versions suffice, since version t is not there before the first of them start.
+// on all stages. Version t would come too late: the first forwards of step t start before the last
+// backwards of step t-1 are done. So a stage holds two versions.
 //
 //   x(t+1) = x(t) - lr g(x(t-1))
 //
-// For N < D a forward of step t + 2 must not come before step t is done, so w is at most N.
-// Tests: paper_formulas_test.cc (length, stash, versions), equivalence_test.cc (the rules), golden/.
+// A forward of step t+2 needs version t+1, and so all of step t done; it comes w micro-batches before
+// the backward beside it, hence w is at most N.
+// Tests: generate_test.cc and paper_formulas_test.cc (length, stash, versions),
+// tests/equivalence/asynchronous_test.cc (the rules), golden/.
 #include <algorithm>
 
 #include "chimera/generate/generators.h"
@@ -31,14 +34,14 @@ namespace chimera {
 namespace {
 
 // When a schedule steps, and which version of the weights a micro-batch reads.
-struct Rule {
+struct UpdateRule {
   std::string_view name;
   int micros_per_step;
   // Of a stage with `warm_up` micro-batches ahead; below 0 stands for 0.
   int (*version)(int micro, int micros_per_step, int warm_up);
 };
 
-Row make_row(const Rule& rule, int stage, int micros, int warm_up) {
+Row make_row(const UpdateRule& rule, int stage, int micros, int warm_up) {
   Row row;
   int steps = 0;
   const auto add = [&](Op op, int micro) {
@@ -58,7 +61,7 @@ Row make_row(const Rule& rule, int stage, int micros, int warm_up) {
   return row;
 }
 
-Schedule make_asynchronous(const Spec& spec, const Rule& rule, int most_ahead) {
+Schedule make_asynchronous(const Spec& spec, const UpdateRule& rule, int most_ahead) {
   const int micros = spec.micros * spec.steps.value_or(1);
   Schedule schedule{.name = std::string(rule.name),
                     .micros = micros,
@@ -74,13 +77,15 @@ Schedule make_asynchronous(const Spec& spec, const Rule& rule, int most_ahead) {
 }  // namespace
 
 Schedule make_pipedream(const Spec& spec) {
-  const Rule rule{"pipedream", 1, [](int micro, int, int warm_up) { return micro - warm_up; }};
+  const UpdateRule rule{"pipedream", 1,
+                        [](int micro, int, int warm_up) { return micro - warm_up; }};
   return make_asynchronous(spec, rule, spec.stages);
 }
 
 Schedule make_pipedream_2bw(const Spec& spec) {
-  const Rule rule{"pipedream-2bw", spec.micros,
-                  [](int micro, int micros_per_step, int) { return micro / micros_per_step - 1; }};
+  const UpdateRule rule{"pipedream-2bw", spec.micros, [](int micro, int micros_per_step, int) {
+                          return micro / micros_per_step - 1;
+                        }};
   return make_asynchronous(spec, rule, spec.micros);
 }
 

@@ -20,8 +20,9 @@ void check_progress(const Program& program, Findings& findings) {
     const Action& action = program.rows[worker][position];
     if (action.op == Op::kReduceBegin) ++rounds.begin(worker, action.stage);
     if (action.op == Op::kReduceWait) {
-      return rounds.waited(worker, action.stage) == rounds.members(action.stage) &&
-             rounds.finish(worker, action.stage);
+      if (rounds.waited(worker, action.stage) < rounds.members(action.stage)) return false;
+      rounds.finish(worker, action.stage);
+      return true;
     }
     if (is_send(action.op)) ++held[channel(worker, action)];
     if (!is_recv(action.op)) return true;

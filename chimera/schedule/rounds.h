@@ -31,11 +31,8 @@ class Rounds {
   T& begin(std::size_t worker, int stage) { return at(stage, counts_[worker][stage].begun++); }
   // The all-reduce that the worker waits for now.
   T& waited(std::size_t worker, int stage) { return at(stage, counts_[worker][stage].done); }
-  // The worker's wait is over. Always true.
-  bool finish(std::size_t worker, int stage) {
-    ++counts_[worker][stage].done;
-    return true;
-  }
+  // The worker's wait is over.
+  void finish(std::size_t worker, int stage) { ++counts_[worker][stage].done; }
 
  private:
   struct Count {

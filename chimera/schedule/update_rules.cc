@@ -21,8 +21,16 @@ UpdateRules::Weights* UpdateRules::find(int stage) {
 
 void UpdateRules::update(const Place& at) {
   const Action& action = at.action;
+  if (action.op == Op::kStep && (action.stage == kAllStages) == stepped_) {
+    findings_.add_action(Rule::kStep, at,
+                         stepped_ ? "steps all stages, but the schedule steps each by itself"
+                                  : "steps one stage, but the schedule steps all at the end");
+  }
   if (action.op == Op::kStep && action.stage == kAllStages) {
-    for (const Weights& weights : weights_) check_reduced(at, weights);
+    for (Weights& weights : weights_) {
+      check_reduced(at, weights);
+      weights.begun = weights.waited = false;
+    }
     done_ = true;
     return;
   }
@@ -129,7 +137,10 @@ void UpdateRules::end(const Place& at) {
   if (!stepped_ && !done_) {
     findings_.add(Rule::kStep, {at.worker, at.position, {.op = Op::kStep, .stage = kAllStages}},
                   "the row has no step");
-    for (const Weights& weights : weights_) check_reduced(at, weights);
+    for (Weights& weights : weights_) {
+      check_reduced(at, weights);
+      weights.begun = weights.waited = false;
+    }
   }
   for (const Weights& weights : weights_) check_end(at, weights);
 }
@@ -140,6 +151,10 @@ void UpdateRules::check_end(const Place& at, const Weights& weights) {
     findings_.add(Rule::kStep, {at.worker, at.position, {.op = Op::kStep, .stage = stage}},
                   "no step of stage ", stage, " follows the gradient of micro-batch ",
                   weights.pending);
+  }
+  if (weights.begun || weights.waited) {
+    findings_.add(Rule::kReduce, {at.worker, at.position, {.op = Op::kStep, .stage = stage}},
+                  "the gradient of stage ", stage, " is reduced, but no step follows");
   }
   for (const int version : weights.kept) {
     const int age = weights.newest() - version;

@@ -39,8 +39,9 @@ struct State {
 
 class Verifier {
  public:
-  explicit Verifier(const Program& program)
+  Verifier(const Program& program, std::optional<int> room)
       : program_(program),
+        room_(room),
         source_(program.source),
         states_(static_cast<std::size_t>(source_.stages()) *
                 static_cast<std::size_t>(source_.micros)),
@@ -68,6 +69,23 @@ class Verifier {
     if (!findings_.none()) return;
     verdict_.channels = transfers_.channels();
     find_capacities(program_, verdict_.channels);
+    if (room_) check_room();
+  }
+
+  void check_room() {
+    for (const Channel& channel : verdict_.channels) {
+      if (channel.capacity <= *room_) continue;
+      const auto from = static_cast<std::size_t>(channel.from);
+      const Row& row = program_.rows[from];
+      const auto first = std::find_if(row.begin(), row.end(), [&](const Action& action) {
+        return is_send(action.op) &&
+               channel_of(source_.placement, channel.from, action).to == channel.to;
+      });
+      findings_.add(Rule::kCapacity, {from, static_cast<std::size_t>(first - row.begin()), *first},
+                    "the channel to worker ", channel.to, " must hold ", channel.capacity,
+                    channel.capacity == 1 ? " message" : " messages", ", but the transport's hold ",
+                    *room_);
+    }
   }
 
   State& state(int stage, int micro) {
@@ -80,7 +98,7 @@ class Verifier {
   [[nodiscard]] bool in_shape(const Action& action) const {
     if (action.op == Op::kStep && action.stage == kAllStages) return true;
     if (action.stage < 0 || action.stage >= source_.stages() || action.age < 0) return false;
-    if (is_update(action.op) && action.op != Op::kStep) return true;
+    if (is_update(action.op) && action.op != Op::kStep) return action.micro == 0;
     if (action.pipe < 0 || action.pipe >= source_.pipes() || action.micro < 0 || action.span < 1 ||
         action.micro > source_.micros - action.span) {
       return false;
@@ -294,6 +312,7 @@ class Verifier {
   }
 
   const Program& program_;
+  const std::optional<int> room_;
   const Schedule& source_;
   Verdict verdict_;
   Findings findings_;
@@ -305,6 +324,8 @@ class Verifier {
 
 }  // namespace
 
-Verdict verify(const Program& program) { return Verifier(program).run(); }
+Verdict verify(const Program& program, std::optional<int> room) {
+  return Verifier(program, room).run();
+}
 
 }  // namespace chimera

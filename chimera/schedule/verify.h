@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,11 +31,12 @@ enum class Rule {
   kReduce,      // a gradient not reduced, reduced before its last contribution or twice
   kVersion,     // a backward that reads other weights than its forward; weights freed too early
   kStep,        // no step, two steps, work after it
+  kCapacity,    // a channel that must hold more messages than the transport does
 };
 
-inline constexpr std::array<std::string_view, 13> kRuleNames = {
+inline constexpr std::array<std::string_view, 14> kRuleNames = {
     "shape",   "placement", "missing",  "duplicate", "pipe",    "order", "dependency",
-    "channel", "progress",  "lifetime", "reduce",    "version", "step"};
+    "channel", "progress",  "lifetime", "reduce",    "version", "step",  "capacity"};
 
 [[nodiscard]] constexpr std::string_view rule_name(Rule rule) {
   return kRuleNames[static_cast<std::size_t>(rule)];
@@ -60,14 +62,16 @@ struct Channel {
 
 struct Verdict {
   std::vector<Violation> violations;
-  std::vector<Channel> channels;  // by (from, to); filled when there is no violation
+  std::vector<Channel> channels;  // by (from, to); filled when there is none but of capacity
   std::vector<int> peak_stash;    // per worker: most micro-batches whose activations it holds
   // Per worker: most stages' weights it holds, each version of a stage counted (M_theta's factor).
   std::vector<int> peak_versions;
   [[nodiscard]] bool ok() const { return violations.empty(); }
 };
 
-[[nodiscard]] Verdict verify(const Program& program);
+// `room`: how many messages each channel of the transport holds, with paired sends and receives; a
+// program that needs more is refused. Nothing: as many as it needs.
+[[nodiscard]] Verdict verify(const Program& program, std::optional<int> room = {});
 
 // The row of a violation drawn in one or two lines of text, with the place marked by ^.
 [[nodiscard]] std::string explain(const Program& program, const Violation& violation);

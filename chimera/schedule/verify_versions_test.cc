@@ -165,6 +165,39 @@ Verdict verdict_on_two_pipes(const char* rows) {
                             "two")));
 }
 
+TEST(VerifyVersions, CatchesASecondKindOfStepAndAReductionWithoutOne) {
+  const Action begin{.op = Op::kReduceBegin}, wait{.op = Op::kReduceWait};
+  const Action all{.op = Op::kStep, .stage = kAllStages}, one{.op = Op::kStep, .micro = 1};
+  const auto verdict_with = [&](const char* row, const std::vector<Action>& more, bool at_end) {
+    Program program = lower(parse(cat("name: one\nstages: 1\nworkers: 1\npipes: 1\nmicros: 2\n"
+                                      "placement: 0\n",
+                                      row, "\n"),
+                                  "one"));
+    Row& actions = program.rows[0];
+    // Before the last three actions, which are REDUCE WAIT STEP or S, or after them.
+    actions.insert(actions.end() - (at_end ? 0 : 3), more.begin(), more.end());
+    return verify(program);
+  };
+  EXPECT_TRUE(verdict_with("0F0,0B0,0F1,0B1", {}, true).ok());
+  EXPECT_TRUE(has(verdict_with("0F0,0B0,0F1,0B1", {begin, wait, one}, false), Rule::kStep, 0));
+  EXPECT_TRUE(has(verdict_with("0F0,0B0,0F1,0B1,0S1", {begin, wait, all}, true), Rule::kStep, 0));
+  EXPECT_TRUE(has(verdict_with("0F0,0B0,0F1,0B1,0S1", {begin}, true), Rule::kReduce, 0));
+  EXPECT_TRUE(has(verdict_with("0F0,0B0,0F1,0B1,0S1", {begin, wait}, true), Rule::kReduce, 0));
+}
+
+// Figure 7 (d) needs a channel that holds a message, (c) none.
+TEST(VerifyVersions, CatchesAProgramThatNeedsMoreRoomThanTheTransportHas) {
+  Spec spec{.stages = 4, .micros = 8, .method = Method::kDoubling};
+  const Program split = lower(generate("chimera", spec));
+  EXPECT_TRUE(verify(split).ok());
+  EXPECT_TRUE(verify(split, 1).ok());
+  const Verdict verdict = verify(split, 0);
+  EXPECT_TRUE(has(verdict, Rule::kCapacity));
+  EXPECT_TRUE(is_send(verdict.violations.front().action.op));
+  spec.fused = true;
+  EXPECT_TRUE(verify(lower(generate("chimera", spec)), 0).ok());
+}
+
 TEST(VerifyVersions, AllowsHoldersThatStepAlike) {
   const Verdict verdict = verdict_on_two_pipes(
       "0F0,1F1@1,1B1@1,0B0,0S1,1S1,0F2,1F3@1,1B3@1,0B2,0S3,1S3\n"

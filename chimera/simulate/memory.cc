@@ -14,6 +14,7 @@ namespace {
 struct Change {
   double time_s;
   double bytes;
+  bool is_own;  // false: another worker took a message
 };
 
 class Changes {
@@ -34,19 +35,15 @@ class Changes {
 
   [[nodiscard]] std::vector<Level> levels(std::size_t worker) {
     auto& changes = workers_[worker];
-    // What is freed at a time is free for what comes at that time.
-    std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-      return std::tie(a.time_s, a.bytes) < std::tie(b.time_s, b.bytes);
+    // In the order of the row at one time, so that an action that takes none has its peak, too.
+    std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+      return std::tie(a.time_s, a.is_own) < std::tie(b.time_s, b.is_own);
     });
     double bytes = model_.weights[worker] + model_.gradients[worker] + model_.optimizer[worker];
     std::vector<Level> levels = {{0, bytes}};
     for (const Change& change : changes) {
       bytes += change.bytes;
-      if (levels.back().time_s == change.time_s) {
-        levels.back().bytes = bytes;
-      } else {
-        levels.push_back({change.time_s, bytes});
-      }
+      levels.push_back({change.time_s, bytes});
     }
     return levels;
   }
@@ -63,7 +60,7 @@ class Changes {
     return model_.stages[static_cast<std::size_t>(action.stage)];
   }
   void put(std::size_t worker, double time_s, double bytes) {
-    if (bytes != 0) workers_[worker].push_back({time_s, bytes});
+    if (bytes != 0) workers_[worker].push_back({time_s, bytes, true});
   }
   void during(std::size_t worker, const Interval& interval, double bytes) {
     put(worker, interval.start_s, bytes);
@@ -125,7 +122,7 @@ class Changes {
   void settle(const Parcel& parcel) {
     const Transit& transit = parcels_[parcel];
     if (transit.known < 2) return;
-    put(transit.held.worker, transit.taken_s, -transit.held.bytes);
+    workers_[transit.held.worker].push_back({transit.taken_s, -transit.held.bytes, false});
     parcels_.erase(parcel);
   }
   struct Transit {

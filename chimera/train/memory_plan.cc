@@ -26,14 +26,19 @@ StageMemory stage_memory(const StageSizes& sizes) {
           .activation = bytes(sizes.activation)};
 }
 
-// The gradient norm is taken in fp64, on a copy where the gradient is not.
-double norm_bytes(const ModelSpec& model, const std::vector<int>& split,
-                  const std::vector<int>& stages) {
+// The gradient norm is taken in fp64, on a copy where the gradient is not, by the first worker that
+// holds the parameter.
+double norm_bytes(const ModelSpec& model, const Placement& placement, const std::vector<int>& split,
+                  int worker) {
   if (model.dtype == DType::kFloat64) return 0;
   std::int64_t largest = 0;
-  for (const int stage : stages) {
-    for (const ParameterSpec& parameter : stage_parameters(model, split, stage)) {
-      largest = std::max(largest, parameter.elements());
+  for (const int held : placement.stages_of(worker)) {
+    for (const ParameterSpec& parameter : stage_parameters(model, split, held)) {
+      int first = worker;
+      for (const int stage : parameter.stages) {
+        first = std::min(first, placement.holders(stage).front());
+      }
+      if (first == worker) largest = std::max(largest, parameter.elements());
     }
   }
   return 8.0 * static_cast<double>(largest);
@@ -50,6 +55,22 @@ Costs costs_by_operations(const ModelSpec& model, const std::vector<int>& split)
     costs.backward_s[stage] = 2 * costs.forward_s[stage];
   }
   return costs;
+}
+
+// The choice with one more block of one of the stages whose `bytes` are least; empty where all
+// blocks are recomputed.
+std::vector<int> one_more(const std::vector<int>& blocks, const std::vector<int>& split,
+                          const std::vector<int>& stages,
+                          const std::function<double(const std::vector<int>&)>& bytes) {
+  std::vector<int> best;
+  double least = 0;
+  for (const int stage : stages) {
+    std::vector<int> more = blocks;
+    if (++more[static_cast<std::size_t>(stage)] > split[static_cast<std::size_t>(stage)]) continue;
+    const double held = bytes(more);
+    if (best.empty() || held < least) best = more, least = held;
+  }
+  return best;
 }
 
 }  // namespace
@@ -70,7 +91,7 @@ MemoryModel memory_model(const Config& config, const Placement& placement,
     memory.weights.push_back(static_cast<double>(sizes.parameters));
     memory.gradients.push_back(static_cast<double>(sizes.gradients));
     memory.optimizer.push_back(static_cast<double>(sizes.optimizer));
-    memory.step_work.push_back(norm_bytes(config.model, split, stages));
+    memory.step_work.push_back(norm_bytes(config.model, placement, split, worker));
   }
   return memory;
 }
@@ -114,25 +135,24 @@ std::vector<int> fitting_recompute(
     const Placement& placement, const std::vector<int>& split, const std::vector<double>& limits,
     const std::function<std::vector<double>(const std::vector<int>&)>& peaks) {
   std::vector<int> blocks(split.size(), 0);
-  for (;;) {
+  while (!limits.empty()) {
     const std::vector<double> now = peaks(blocks);
-    std::vector<int> best;
-    double least = 0;
+    std::vector<std::size_t> above;
     for (std::size_t worker = 0; worker < limits.size(); ++worker) {
-      if (now[worker] <= limits[worker]) continue;
-      for (const int stage : placement.stages_of(static_cast<int>(worker))) {
-        const auto index = static_cast<std::size_t>(stage);
-        if (blocks[index] == split[index]) continue;
-        std::vector<int> more = blocks;
-        ++more[index];
-        const double bytes = peaks(more)[worker];
-        if (best.empty() || bytes < least) best = more, least = bytes;
-      }
-      if (!best.empty()) break;
+      if (now[worker] > limits[worker]) above.push_back(worker);
     }
-    if (best.empty()) return blocks;
+    std::stable_sort(above.begin(), above.end(), [&](std::size_t a, std::size_t b) {
+      return now[a] - limits[a] > now[b] - limits[b];
+    });
+    std::vector<int> best;
+    for (std::size_t i = 0; i < above.size() && best.empty(); ++i) {
+      best = one_more(blocks, split, placement.stages_of(static_cast<int>(above[i])),
+                      [&](const std::vector<int>& more) { return peaks(more)[above[i]]; });
+    }
+    if (best.empty()) break;
     blocks = std::move(best);
   }
+  return blocks;
 }
 
 }  // namespace chimera

@@ -5,9 +5,11 @@
 #include <charconv>
 #include <iomanip>
 #include <limits>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
@@ -103,6 +105,33 @@ void check_asynchronous(const Config& config, int micros) {
   }
 }
 
+// The trainer counts in steps of `micros` micro-batches: each stage steps once at the end of each, and
+// no action is of two.
+void check_steps(const Schedule& schedule, int micros) {
+  std::map<std::pair<std::size_t, int>, int> steps;  // by worker and stage
+  for (std::size_t worker = 0; worker < schedule.rows.size(); ++worker) {
+    for (const int stage : schedule.placement.stages_of(static_cast<int>(worker))) {
+      steps[{worker, stage}] = 0;
+    }
+    for (const Action& action : schedule.rows[worker]) {
+      const bool is_step = action.op == Op::kStep;
+      if (is_step) ++steps[{worker, action.stage}];
+      const int last = action.micro + action.span - 1;
+      if (is_step ? (last + 1) % micros == 0 : action.micro / micros == last / micros) continue;
+      refuse(cat(
+          "the schedule ", schedule.name, " has ", to_string(action), " on worker ", worker,
+          ", but a step of this run has ", micros, " micro-batches; ",
+          is_step ? "expected steps after the last of each" : "expected actions within one step"));
+    }
+  }
+  for (const auto& [key, count] : steps) {
+    if (count == schedule.micros / micros) continue;
+    refuse(cat("the schedule ", schedule.name, " has ", count, " steps of stage ", key.second,
+               " on worker ", key.first, "; expected ", schedule.micros / micros, ", one for each ",
+               micros, " micro-batches"));
+  }
+}
+
 // How many blocks of each stage are recomputed.
 std::vector<int> parse_recompute(const std::string& text, const std::vector<int>& split) {
   // "auto" begins with none.
@@ -125,6 +154,19 @@ std::vector<int> parse_recompute(const std::string& text, const std::vector<int>
   }
   if (blocks.size() != split.size()) refuse(expected());
   return blocks;
+}
+
+// A schedule file may have recomputes of its own: of whole stages. Empty: none.
+std::vector<int> own_recompute(const Schedule& schedule, const std::vector<int>& split) {
+  std::vector<int> blocks(split.size(), 0);
+  for (const Row& row : schedule.rows) {
+    for (const Action& action : row) {
+      if (action.op != Op::kRecompute) continue;
+      const auto stage = static_cast<std::size_t>(action.stage);
+      blocks[stage] = split[stage];
+    }
+  }
+  return blocks == std::vector<int>(split.size(), 0) ? std::vector<int>() : blocks;
 }
 
 Schedule with_blocks_recomputed(Schedule schedule, const std::vector<int>& blocks) {
@@ -197,7 +239,7 @@ class Planner {
   TrainPlan plan() && {
     plan_.cut = cut(config_.train.batch, config_.pipeline.width, config_.pipeline.micro_batch);
     plan_.split = make_split(config_);
-    choose(parse_recompute(config_.pipeline.recompute, plan_.split));
+    choose(first_choice());
     const std::vector<double> limits = memory_limits(config_.pipeline.memory, plan_.workers());
     if (config_.pipeline.recompute == "auto") choose(fitting(limits));
     plan_.memory = memory(plan_.recomputed);
@@ -210,9 +252,24 @@ class Planner {
 
  private:
   [[nodiscard]] Program program(const std::vector<int>& recomputed, std::int64_t steps) const {
-    return lower(
-        with_blocks_recomputed(make_schedule(config_, plan_.cut.micros, steps), recomputed),
-        policy_);
+    Schedule schedule = make_schedule(config_, plan_.cut.micros, steps);
+    if (!has_own_recompute_) schedule = with_blocks_recomputed(std::move(schedule), recomputed);
+    return lower(std::move(schedule), policy_);
+  }
+
+  std::vector<int> first_choice() {
+    const std::vector<int> asked = parse_recompute(config_.pipeline.recompute, plan_.split);
+    if (!is_file(config_.pipeline)) return asked;
+    const std::vector<int> own =
+        own_recompute(read_schedule_file(config_, plan_.cut.micros), plan_.split);
+    if (own.empty()) return asked;
+    if (config_.pipeline.recompute != "none") {
+      refuse(cat("pipeline.recompute is '", config_.pipeline.recompute,
+                 "', but the schedule file has recomputes (R) of its own; set "
+                 "pipeline.recompute=none"));
+    }
+    has_own_recompute_ = true;
+    return own;
   }
 
   // How many steps are proved and timed in place of the run.
@@ -224,7 +281,10 @@ class Planner {
     plan_.recomputed = recomputed;
     plan_.program = program(recomputed, config_.train.steps);
     plan_.asynchronous = has_steps(plan_.program.source);
-    if (plan_.asynchronous) check_asynchronous(config_, plan_.cut.micros);
+    if (plan_.asynchronous) {
+      check_asynchronous(config_, plan_.cut.micros);
+      check_steps(plan_.program.source, plan_.cut.micros);
+    }
     if (plan_.asynchronous && !is_file(config_.pipeline)) {
       plan_.short_run = program(recomputed, short_steps());
     }
@@ -249,6 +309,7 @@ class Planner {
 
   const Config& config_;
   ReducePolicy policy_;
+  bool has_own_recompute_ = false;
   TrainPlan plan_;
 };
 

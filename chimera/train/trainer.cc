@@ -3,8 +3,10 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
@@ -14,6 +16,13 @@
 #include "chimera/train/learning_rate.h"
 
 namespace chimera {
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
 
 // What all ranks add up: one sum of doubles.
 struct Trainer::Sums {
@@ -121,6 +130,7 @@ void Trainer::begin_pass(bool training, std::int64_t first_sample) {
 
 StepReports Trainer::step(const std::function<bool()>& wants_stop) {
   CHECK(!done());
+  if (step_ == 0) step_began_s_ = now_s();
   wants_stop_ = wants_stop;
   if (!plan_.asynchronous || step_ == 0) {
     begin_pass(true, step_ * plan_.config.train.batch);
@@ -133,6 +143,8 @@ StepReports Trainer::step(const std::function<bool()>& wants_stop) {
   Timeline timeline = gather_timeline(std::move(own));
   pending_.back().report.origin_s = first_start(timeline);
   pending_.back().report.timeline = from_origin(std::move(timeline));
+  const double ended_s = now_s();
+  pending_.back().report.seconds = ended_s - std::exchange(step_began_s_, ended_s);
   ++step_;
   StepReports reports;
   while (!pending_.empty() && (done() || std::ssize(pending_) > lag_)) {

@@ -41,6 +41,7 @@ struct StepReport {
   bool stop = false;    // some rank asked for it
   Timeline timeline;    // one row a rank; from the first start of any
   double origin_s = 0;  // that start, in seconds of the steady clock
+  double seconds = 0;   // on this rank, from the end of the step before
 };
 
 // Those of a step that are known now: none or one, or at the end of a run several.
@@ -104,6 +105,7 @@ class Trainer {
   std::vector<int> everyone_;
   std::int64_t lag_;  // steps from the end of a step to its report
   std::int64_t step_ = 0, end_;
+  double step_began_s_ = 0;
   std::int64_t first_sample_ = 0;  // of the pass under way
   std::function<bool()> wants_stop_;
   std::deque<Pending> pending_;  // oldest first
