@@ -20,7 +20,10 @@ constexpr int kMaxAge = 32767;
 
 class Parser {
  public:
-  Parser(std::string_view text, std::string_view source) : text_(text), source_(source) {}
+  Parser(std::string_view text, std::string_view source) : text_(text), source_(source) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text_.starts_with(kByteOrderMark)) text_.remove_prefix(kByteOrderMark.size());
+  }
 
   Schedule parse() {
     for (const std::string_view line : split(text_, '\n')) {

@@ -28,6 +28,11 @@ namespace {
 constexpr std::int64_t kMaxRanks = 4096;
 
 void check_pipeline(const PipelineConfig& pipeline) {
+  constexpr double kLeastMb = 1e-4, kMostMb = 1e6;
+  if (pipeline.bucket_mb < kLeastMb || pipeline.bucket_mb > kMostMb) {
+    throw Error(ErrorCode::kUsage, cat("pipeline.bucket_mb is ", pipeline.bucket_mb,
+                                       "; expected megabytes from ", kLeastMb, " to ", kMostMb));
+  }
   constexpr std::array<std::string_view, 1> kTransports = {"local"};
   if (pipeline.transport != kTransports[0]) {
     throw Error(ErrorCode::kUsage, unknown_word("transport", pipeline.transport, kTransports));
@@ -77,7 +82,15 @@ Schedule make_schedule(const Config& config, int micros, std::int64_t steps) {
   const Method way = method(pipeline.method);
   if (way != Method::kDirect) spec.method = way;
   if (generator(pipeline.schedule).asynchronous) {
-    spec.steps = static_cast<int>(std::min<std::int64_t>(steps, kMaxCells));
+    const std::int64_t most = kMaxCells / std::max(1, pipeline.stages) / micros;
+    if (steps > most) {
+      refuse(cat("train.steps is ", steps, ", but a run of ", pipeline.schedule,
+                 " is one program of at most ", most, " steps with ", pipeline.stages,
+                 " stages and ", micros,
+                 " micro-batches a step; take fewer steps, or a synchronous "
+                 "schedule"));
+    }
+    spec.steps = static_cast<int>(steps);
   }
   return generate(pipeline.schedule, spec);
 }
