@@ -177,8 +177,8 @@ TEST_P(Sizes, OfPassesAreThoseOfTheStage) {
   std::vector<Measured> forwards;
   for (LoneStage& worker : workers) {
     const AccountScope scope(worker.account);
-    Measured forward =
-        measure(*worker.account, [&] { message = worker.stage->forward(0, std::move(message), {}); });
+    Measured forward = measure(*worker.account,
+                               [&] { message = worker.stage->forward(0, std::move(message), {}); });
     const auto output = message ? static_cast<std::int64_t>(message.bytes()) : 0;
     forward.left -= output;
     forward.work += output;
