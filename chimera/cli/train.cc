@@ -172,7 +172,8 @@ void draw_last_step(const TrainPlan& plan, const Outcome& outcome) {
   const auto title = [](const char* what, const Timeline& timeline) {
     return cat(what, ", ", static_cast<int>(1000 * makespan(timeline)), " ms");
   };
-  draw(title("last step as measured", measured), measured, span_s, plan);
+  draw(title(plan.asynchronous ? "a step as measured" : "last step as measured", measured),
+       measured, span_s, plan);
   if (plan.asynchronous) return;
   draw(title("the same as predicted from its mean durations", expected), expected, span_s, plan);
 }
