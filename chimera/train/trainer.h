@@ -38,10 +38,10 @@ struct StepReport {
   double loss = 0;           // mean per token of the mini-batch, before the update
   double gradient_norm = 0;  // before clipping
   double learning_rate = 0;
-  bool stop = false;    // some rank asked for it
-  Timeline timeline;    // one row a rank; from the first start of any
-  double origin_s = 0;  // that start, in seconds of the steady clock
-  double seconds = 0;   // on this rank, from the end of the step before
+  bool stop = false;       // some rank asked for it
+  Timeline timeline = {};  // one row a rank; from the first start of any
+  double origin_s = 0;     // that start, in seconds of the steady clock
+  double seconds = 0;      // on this rank, from the end of the step before
 };
 
 // Those of a step that are known now: none or one, or at the end of a run several.

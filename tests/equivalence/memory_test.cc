@@ -219,7 +219,7 @@ TEST(ScheduleFile, TrainsAsTheScheduleItWasExportedFrom) {
 }
 
 // How many computations of their own workers all-reduces overlap, in one step.
-int overlaps(const char* policy) {
+std::ptrdiff_t overlaps(const char* policy) {
   Config config = memory_config();
   config.pipeline.schedule = "chimera";
   config.pipeline.width = 2;
@@ -233,7 +233,7 @@ int overlaps(const char* policy) {
       if (transport.rank() == 0) timeline = std::move(report.timeline);
     }
   });
-  int count = 0;
+  std::ptrdiff_t count = 0;
   for (std::size_t rank = 0; rank < timeline.reductions.size(); ++rank) {
     EXPECT_EQ(timeline.reductions[rank].size(), 2U);
     for (const Interval& reduction : timeline.reductions[rank]) {
