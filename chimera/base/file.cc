@@ -78,10 +78,17 @@ bool fill(File& file, std::string_view text, mode_t permissions) {
   return write_all(file.get(), text) && ::fchmod(file.get(), permissions) == 0 && file.close();
 }
 
+// A new, private file in the folder of `path`; `name` becomes its name.
+File temporary_beside(const std::string& path, std::string& name) {
+  name = path + ".XXXXXX";
+  const int descriptor = ::mkstemp(name.data());
+  if (descriptor < 0) fail("write", path, errno);
+  return File(descriptor);
+}
+
 void write_beside(const std::string& path, std::string_view text, mode_t permissions) {
-  std::string temporary = path + ".XXXXXX";
-  File file(::mkstemp(temporary.data()));
-  if (!file.is_open()) fail("write", path, errno);
+  std::string temporary;
+  File file = temporary_beside(path, temporary);
   if (fill(file, text, permissions) && ::rename(temporary.c_str(), path.c_str()) == 0) return;
   const int reason = errno;
   ::unlink(temporary.c_str());
@@ -104,9 +111,8 @@ void check_writable(const std::string& path) {
     if (::access(path.c_str(), W_OK) != 0) fail("write", path, errno);
     if (!S_ISREG(there.st_mode)) return;
   }
-  std::string temporary = path + ".XXXXXX";
-  const File file(::mkstemp(temporary.data()));
-  if (!file.is_open()) fail("write", path, errno);
+  std::string temporary;
+  const File file = temporary_beside(path, temporary);
   ::unlink(temporary.c_str());
 }
 

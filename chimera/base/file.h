@@ -13,8 +13,8 @@ namespace chimera {
 // at all. What is no regular file (/dev/null, a pipe) is written to directly.
 void write_file(const std::string& path, std::string_view text);
 
-// Throws what write_file would throw for a folder or file that cannot be written, and leaves no trace:
-// for outputs of long runs, before them.
+// Throws what write_file would throw for a folder or file that cannot be written, and leaves no
+// trace: for outputs of long runs, before them.
 void check_writable(const std::string& path);
 
 // To the file, as write_file does; to standard output where `path` is empty.

@@ -1,9 +1,9 @@
-// Steady state. A forward on worker 0 waits for nothing that comes later, so the times t(m) at which
-// the forwards of micro-batches begin there are those of an endless run, however many steps are
-// simulated. From some m on they repeat: t(m) = t(m - q) + T. The period q is more than one where the
-// slowest loop through the workers takes several micro-batches around, or where steps take time. It
-// is looked for in the second half of a run, and the runs double until two agree, for a run may be
-// too short to show what slows it. A step of N micro-batches takes N T / q.
+// Steady state. A forward on worker 0 waits for nothing that comes later, so the times t(m) at
+// which the forwards of micro-batches begin there are those of an endless run, however many steps
+// are simulated. From some m on they repeat: t(m) = t(m - q) + T. The period q is more than one
+// where the slowest loop through the workers takes several micro-batches around, or where steps
+// take time. It is looked for in the second half of a run, and the runs double until two agree, for
+// a run may be too short to show what slows it. A step of N micro-batches takes N T / q.
 #include "chimera/cli/comparison.h"
 
 #include <algorithm>
@@ -32,14 +32,6 @@ std::vector<Variant> variants_of(const Generator& generator) {
           {Method::kDoubling, false},
           {Method::kDoubling, true},
           {Method::kHalving, false}};
-}
-
-std::vector<int> legal_pairs(int stages) {
-  std::vector<int> legal;
-  for (int f = 1; f <= stages / 2; ++f) {
-    if (stages / 2 % f == 0) legal.push_back(f);
-  }
-  return legal;
 }
 
 bool contains(const std::vector<int>& values, int value) {

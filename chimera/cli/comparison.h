@@ -1,5 +1,5 @@
-// The figures behind `chimera compare`: what every schedule that we generate costs at the same work.
-// Plain values and a pure function; how they are printed is comparison_table.h's business.
+// The figures behind `chimera compare`: what every schedule that we generate costs at the same
+// work. Plain values and a pure function; how they are printed is comparison_table.h's business.
 #pragma once
 
 #include <optional>

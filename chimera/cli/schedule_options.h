@@ -50,8 +50,8 @@ struct ReduceOption {
 // --recompute, as with_recompute takes it.
 void add_recompute_option(CLI::App& app, std::string& which);
 
-// The schedule with the recomputes that `which` asks for: "none", "all", or a 0 or 1 for each stage.
-// Throws Error.
+// The schedule with the recomputes that `which` asks for: "none", "all", or a 0 or 1 for each
+// stage. Throws Error.
 [[nodiscard]] Schedule with_recompute(Schedule schedule, std::string_view which);
 
 // Refuses (throws Error) what is not finite and greater than 0, or 0 where `zero` allows it.

@@ -11,20 +11,21 @@
 //
 //     F(j, s) in slot s + 2j,        B(j, s) in slot 2D - 1 - s + 2j.
 //
-// No two pipes ask for the same slot of a worker: opposite directions meet in slots of other parity,
-// pipes of one direction are D/f workers apart and use windows of 2M slots that do not overlap.
-// The order of a worker's row is the order of its slots; real durations come later.
+// No two pipes ask for the same slot of a worker: opposite directions meet in slots of other
+// parity, pipes of one direction are D/f workers apart and use windows of 2M slots that do not
+// overlap. The order of a worker's row is the order of its slots; real durations come later.
 //
-// N > D (section 3.5), three methods; each makes units and joins them so that the first forwards of a
-// unit fall into the bubbles that the tail of the unit before leaves.
+// N > D (section 3.5), three methods; each makes units and joins them so that the first forwards of
+// a unit fall into the bubbles that the tail of the unit before leaves.
 //
 //   direct     units of D. A worker does 2D actions a unit, and its slots modulo 2D are all
 //              different, so unit k starts at slot 2Dk.
 //   doubling   units of 2D, forwards in pairs: a pair counts as one slot, since a backward costs
 //              twice a forward (more with recompute). F(j, s) is pair j, B(j, s) stays in slot
-//              2D - 1 - s + 2j with twice as many j, 3D slots a unit. The pair is two actions in a row
-//              (Figure 7 (d)), so that the next stage can start with the first, or, fused, one action
-//              of two micro-batches (7 (c)). A rest of up to D micro-batches is a direct unit.
+//              2D - 1 - s + 2j with twice as many j, 3D slots a unit. The pair is two actions in a
+//              row (Figure 7 (d)), so that the next stage can start with the first, or, fused, one
+//              action of two micro-batches (7 (c)). A rest of up to D micro-batches is a direct
+//              unit.
 //   halving    the order of fused doubling, but what counts as a micro-batch is what a backward
 //              handles; a forward takes two of them at once.
 //
@@ -32,13 +33,14 @@
 // N < D); its slots are some of a full unit's. In doubling with f > 1 the backwards of pipes of one
 // direction ask for the same slots; any order of them is right, since what an action needs is in an
 // earlier slot, and the lower micro-batch goes first. Two actions in one slot, as the split pairs,
-// cross two messages of a neighbour, so a channel must hold one (capacity.h); other orders need none.
+// cross two messages of a neighbour, so a channel must hold one (capacity.h); other orders need
+// none.
 //
 // Cost, direct: 2N + D/f - 2 slots for N = kD; stash [D - D/(2f) + 1, D] for N = D. With B = 2F and
 // f = 1: direct D F + (2D-2) B and (4D-2) F for each further unit; doubling idles (D/2-1)(F+B),
 // halving D-2 forwards of one micro-batch pair, whatever the number of units.
-// Tests: paper_figures_test.cc compares with the drawn schedules of Figures 6 to 8 and with the closed
-// forms for f = 1, paper_formulas_test.cc with the formulas for all D <= 32; tests/golden.
+// Tests: paper_figures_test.cc compares with the drawn schedules of Figures 6 to 8 and with the
+// closed forms for f = 1, paper_formulas_test.cc with the formulas for all D <= 32; tests/golden.
 #include <algorithm>
 #include <vector>
 

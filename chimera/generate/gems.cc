@@ -1,13 +1,13 @@
-// GEMS (Jain et al., SC 2020): two copies of the model in opposite directions, so that the forward of
-// a micro-batch can follow the backward of the one before from worker to worker.
+// GEMS (Jain et al., SC 2020): two copies of the model in opposite directions, so that the forward
+// of a micro-batch can follow the backward of the one before from worker to worker.
 //
 //   P0  F0 .  .  .  .  .  .  .  .  .  B0=== f1 b1=== .  .  .     D = 4, backward twice a forward;
 //   P1  .  F0 .  .  .  .  .  .  B0=== f1 .  .  .  b1=== .        the up pipe in small letters
 //   P2  .  .  F0 .  .  .  B0=== f1 .  .  .  .  .  .  b1===
 //   P3  .  .  .  F0 B0=== f1 .  .  .  .  .  .  .  .  .  .  b1===
 //
-// Rule: micro-batches take the down and the up pipe in turn; each worker does forward and backward of
-// one, then of the next. So a worker holds the activations of one micro-batch, ever, and two
+// Rule: micro-batches take the down and the up pipe in turn; each worker does forward and backward
+// of one, then of the next. So a worker holds the activations of one micro-batch, ever, and two
 // micro-batches are in flight: one that goes back, and behind it, on the memory that it frees, the
 // next. The price: backwards follow each other, and so
 //

@@ -52,12 +52,8 @@ void check_pairs(const Generator& generator, const Spec& spec) {
   }
   const int half = spec.stages / 2;
   if (pairs >= 1 && half % pairs == 0) return;
-  std::vector<int> legal;
-  for (int f = 1; f <= half; ++f) {
-    if (half % f == 0) legal.push_back(f);
-  }
   refuse(generator.name, cat("pairs is ", pairs, "; with ", spec.stages, " stages it must divide ",
-                             half, ": ", join(legal)));
+                             half, ": ", join(legal_pairs(spec.stages))));
 }
 
 void check_method(const Generator& generator, const Spec& spec) {
@@ -106,6 +102,14 @@ void check(const Generator& generator, const Spec& spec) {
 }  // namespace
 
 std::span<const Generator> generators() { return kGenerators; }
+
+std::vector<int> legal_pairs(int stages) {
+  std::vector<int> legal;
+  for (int f = 1; f <= stages / 2; ++f) {
+    if (stages / 2 % f == 0) legal.push_back(f);
+  }
+  return legal;
+}
 
 Method method(std::string_view name) {
   const auto found = std::find(kMethods.begin(), kMethods.end(), name);

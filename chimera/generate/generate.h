@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "chimera/schedule/schedule.h"
 
@@ -43,6 +44,9 @@ struct Generator {
 // By name; throws Error that lists the names.
 [[nodiscard]] Method method(std::string_view name);
 [[nodiscard]] const Generator& generator(std::string_view name);
+
+// The numbers of pipe pairs that a schedule of pairs may have: the divisors of half its stages.
+[[nodiscard]] std::vector<int> legal_pairs(int stages);
 
 // Checks the spec and builds the schedule. Throws Error for an unknown name (with the nearest), for
 // numbers out of range, and for what the schedule cannot be (with the nearest that it can).

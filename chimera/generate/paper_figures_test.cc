@@ -142,8 +142,8 @@ TEST(PaperFigures, OnlyFigure7DNeedsAChannelThatHoldsAMessage) {
   }
 }
 
-// Puts actions of a worker of Chimera with f = 1: of its own pipe, in which its stage is the smaller
-// one, and of the other.
+// Puts actions of a worker of Chimera with f = 1: of its own pipe, in which its stage is the
+// smaller one, and of the other.
 class ClosedForm {
  public:
   ClosedForm(int stages, int worker) : stages_(stages) {

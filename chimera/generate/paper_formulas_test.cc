@@ -28,8 +28,8 @@ std::vector<int> descending(int stages, int most) {
   return values;
 }
 
-// Calls visit(D, N): for every N where D is small, else for those around which formulas change. With
-// CHIMERA_EXHAUSTIVE=1 in the environment for every N; that takes a minute.
+// Calls visit(D, N): for every N where D is small, else for those around which formulas change.
+// With CHIMERA_EXHAUSTIVE=1 in the environment for every N; that takes a minute.
 template <class Visit>
 void for_all_sizes(Visit visit) {
   const int exhaustive = std::getenv("CHIMERA_EXHAUSTIVE") != nullptr ? kMaxDepth : 12;
@@ -154,7 +154,8 @@ TEST(PaperFormulas, HoldForPipeDream2BW) {
   });
 }
 
-// The price of N < D-1: weights of two steps ago must not be needed, so fewer micro-batches run ahead.
+// The price of N < D-1: weights of two steps ago must not be needed, so fewer micro-batches run
+// ahead.
 TEST(PaperFormulas, PipeDream2BWIdlesWhereAStepHasFewMicroBatches) {
   for (int d = 3; d <= 12; ++d) {
     for (int n = 1; n + 1 < d; ++n) {
@@ -252,8 +253,8 @@ TEST(PaperFormulas, GiveDoublingItsBubblesAndActivations) {
   }
 }
 
-// Idle (D-2)F at B = 2F, F the forward of two halves, whatever the number of units. Fused doubling is
-// the same with everything twice as long.
+// Idle (D-2)F at B = 2F, F the forward of two halves, whatever the number of units. Fused doubling
+// is the same with everything twice as long.
 TEST(PaperFormulas, GiveHalvingItsBubbles) {
   for (int d = 2; d <= kMaxDepth; d += 2) {
     for (int units = 1; units <= 3; ++units) {

@@ -1,5 +1,5 @@
-// PipeDream (Narayanan et al., SOSP 2019) and PipeDream-2BW (Narayanan et al., ICML 2021): 1F1B that
-// never drains, because weights change while micro-batches are under way.
+// PipeDream (Narayanan et al., SOSP 2019) and PipeDream-2BW (Narayanan et al., ICML 2021): 1F1B
+// that never drains, because weights change while micro-batches are under way.
 //
 //   P0  F0 F1 F2 F3 .  .  .  B0 F4 B1 F5 B2 ...      D = 4, equal slots; PipeDream steps after each
 //   P1  .  F0 F1 F2 .  .  B0 F3 B1 F4 B2 F5 ...      backward
@@ -10,9 +10,9 @@
 // the pipeline stays full, whatever the number of steps: the bubble is the warm-up and the drain of
 // the whole run.
 //
-// PipeDream steps after every micro-batch. Forward m of stage s comes after m - w steps of the stage
-// and reads that version, the newest; its backward comes w steps later and must read the same one.
-// So a stage holds up to w + 1 = D - s versions. The rule that this trains by:
+// PipeDream steps after every micro-batch. Forward m of stage s comes after m - w steps of the
+// stage and reads that version, the newest; its backward comes w steps later and must read the same
+// one. So a stage holds up to w + 1 = D - s versions. The rule that this trains by:
 //
 //   x_s(m+1) = x_s(m) - lr g_s(x_0(m-D+1), x_1(m-D+2), ..., x_(D-1)(m))      (index below 0: 0)
 //
@@ -22,8 +22,8 @@
 //
 //   x(t+1) = x(t) - lr g(x(t-1))
 //
-// A forward of step t+2 needs version t+1, and so all of step t done; it comes w micro-batches before
-// the backward beside it, hence w is at most N.
+// A forward of step t+2 needs version t+1, and so all of step t done; it comes w micro-batches
+// before the backward beside it, hence w is at most N.
 // Tests: generate_test.cc and paper_formulas_test.cc (length, stash, versions),
 // tests/equivalence/asynchronous_test.cc (the rules), golden/.
 #include <algorithm>

@@ -37,8 +37,8 @@ inline int largest_capacity(const Verdict& verdict) {
   return most;
 }
 
-// No violation, and no channel must hold more messages than `capacity` (0: paired sends and receives
-// are enough).
+// No violation, and no channel must hold more messages than `capacity` (0: paired sends and
+// receives are enough).
 inline Verdict expect_proved(const Program& program, const std::string& what, int capacity = 0) {
   Verdict verdict = verify(program);
   EXPECT_TRUE(verdict.ok()) << what << ": " << (verdict.ok() ? "" : verdict.violations[0].what);

@@ -1,5 +1,5 @@
-// The bytes that the layers of gpt2.h take and give back in a forward and a backward, written into a
-// ledger in the order of libtorch's kernels. Knows no tensors: nothing is run.
+// The bytes that the layers of gpt2.h take and give back in a forward and a backward, written into
+// a ledger in the order of libtorch's kernels. Knows no tensors: nothing is run.
 //
 // Follows gpt2.cc and dropout.cc line by line: a change there is a change here, and sizes_test.cc,
 // which compares with the memory meter, says so.

@@ -1,7 +1,7 @@
 // The meter is an allocator before libtorch's own. Blocks stand in a table by their address, cut
-// into shards with a lock each, for a block's free may come from any thread and a message's receiver
-// knows nothing of it but where it lies. The address goes on to be the block's context, as with
-// libtorch's allocator, which some of its callers rely on.
+// into shards with a lock each, for a block's free may come from any thread and a message's
+// receiver knows nothing of it but where it lies. The address goes on to be the block's context, as
+// with libtorch's allocator, which some of its callers rely on.
 //
 // Covered by memory_meter_test.cc.
 #include "chimera/model/memory_meter.h"
@@ -11,19 +11,15 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <unordered_map>
 #include <utility>
 
 #include "chimera/base/check.h"
+#include "chimera/base/clock.h"
 
 namespace chimera {
 namespace {
-
-double meter_now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 thread_local std::shared_ptr<Account> current_account;
 
@@ -156,7 +152,7 @@ void Account::reset_peak() {
 void Account::start_sampling() {
   const std::lock_guard lock(mutex_);
   sampling_ = true;
-  levels_ = {{meter_now_s(), static_cast<double>(bytes_)}};
+  levels_ = {{now_s(), static_cast<double>(bytes_)}};
 }
 
 std::vector<Level> Account::stop_sampling() {
@@ -169,7 +165,7 @@ void Account::change(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   bytes_ += bytes;
   peak_bytes_ = std::max(peak_bytes_, bytes_);
-  if (sampling_) levels_.push_back({meter_now_s(), static_cast<double>(bytes_)});
+  if (sampling_) levels_.push_back({now_s(), static_cast<double>(bytes_)});
 }
 
 void install_memory_meter() {

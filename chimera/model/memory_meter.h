@@ -61,8 +61,8 @@ class AccountScope {
 };
 
 // Moves the charge for a message's bytes to the calling thread's account; with none, to nobody's.
-// Bytes that are not a tensor's (make_message) are charged for as long as the message's owner, which
-// is wrapped for that, is kept by anyone. Does nothing while the meter is not installed.
+// Bytes that are not a tensor's (make_message) are charged for as long as the message's owner,
+// which is wrapped for that, is kept by anyone. Does nothing while the meter is not installed.
 void adopt(Message& message);
 
 }  // namespace chimera

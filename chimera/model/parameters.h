@@ -14,6 +14,9 @@
 
 namespace chimera {
 
+// Where a parameter begins within a buffer of several, in bytes: at multiples of this (store.h).
+inline constexpr std::int64_t kParameterAlignment = 64;
+
 enum class Initial : std::uint8_t { kNormal, kZeros, kOnes };
 
 struct ParameterSpec {

@@ -12,8 +12,6 @@
 namespace chimera {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // of parameters within a flat (store.h)
-
 // One forward or backward of a stage, as torch_stage.cc runs them.
 class StageRun {
  public:
@@ -24,7 +22,7 @@ class StageRun {
         first_(stage == 0),
         last_(stage + 1 == std::ssize(split)),
         shared_(spec.tied && first_ && last_),
-        cut_(first_recorded(split, stage, micro.recomputed_blocks)) {}
+        cut_(recompute_cut(split, stage, micro.recomputed_blocks)) {}
 
   // Leaves what is kept; the output message is gone.
   void forward(bool recomputed, Ledger& ledger) const {
@@ -80,20 +78,10 @@ class StageRun {
   [[nodiscard]] bool first() const { return first_; }
 
  private:
-  // The first layer whose graph is kept.
-  static int first_recorded(std::span<const int> split, int stage, int recomputed_blocks) {
-    const int blocks = split[static_cast<std::size_t>(stage)];
-    CHECK(0 <= recomputed_blocks && recomputed_blocks <= blocks);
-    const LayerRange range = layers_of_stage(split, stage);
-    if (recomputed_blocks == 0) return range.begin;
-    if (recomputed_blocks == blocks) return range.end;
-    return range.begin + (stage == 0 ? 1 : 0) + recomputed_blocks;
-  }
-
   Gpt2Sizes layers_;
   LayerRange range_;
   bool first_, last_, shared_;
-  int cut_;
+  int cut_;  // the first layer whose graph is kept
 };
 
 // What a forward leaves, and its most beyond that.
@@ -114,7 +102,7 @@ WeightSizes weight_sizes(const ModelSpec& spec, std::span<const int> split,
                          std::span<const int> stages) {
   const auto bytes = static_cast<std::int64_t>(info(spec.parameter_dtype()).bytes);
   const auto narrow = static_cast<std::int64_t>(info(spec.dtype).bytes);
-  const std::int64_t step = kAlignment / bytes;
+  const std::int64_t step = kParameterAlignment / bytes;
   WeightSizes sizes;
   std::set<std::string> seen;
   for (const int stage : stages) {

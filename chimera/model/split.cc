@@ -158,6 +158,15 @@ LayerRange layers_of_stage(std::span<const int> split, int stage) {
           .end = first_block + split[static_cast<std::size_t>(stage)] + (last ? 1 : 0)};
 }
 
+int recompute_cut(std::span<const int> split, int stage, int recomputed_blocks) {
+  const int blocks = split[static_cast<std::size_t>(stage)];
+  CHECK(0 <= recomputed_blocks && recomputed_blocks <= blocks);
+  const LayerRange range = layers_of_stage(split, stage);
+  if (recomputed_blocks == 0) return range.begin;
+  if (recomputed_blocks == blocks) return range.end;
+  return range.begin + (stage == 0 ? 1 : 0) + recomputed_blocks;
+}
+
 std::vector<LayerCost> layer_costs(const ModelSpec& spec) {
   const std::int64_t tokens = spec.sequence, hidden = spec.hidden;
   std::vector<LayerCost> costs(static_cast<std::size_t>(spec.layer_count()));

@@ -22,6 +22,11 @@ struct LayerRange {
 // Embedding and head included. `split` is a legal one.
 [[nodiscard]] LayerRange layers_of_stage(std::span<const int> split, int stage);
 
+// The global layer at which a stage is cut for recompute: layers before it are recomputed, those
+// from it on are not. `recomputed_blocks` is from 0 (none: the stage's first layer) to all of the
+// stage's blocks (its end, so that embedding, norm and head are recomputed too).
+[[nodiscard]] int recompute_cut(std::span<const int> split, int stage, int recomputed_blocks);
+
 struct LayerCost {
   std::int64_t parameters = 0;
   // Floating-point operations of one forward over one sequence. Backward costs twice as many.

@@ -13,8 +13,6 @@
 namespace chimera {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // bytes
-
 // The bf16 copy of a value, as if cast from it: the gradient goes to the value. Unlike a cast it
 // makes no new tensor, which every micro-batch in flight would keep.
 struct UseCopy : torch::autograd::Function<UseCopy> {
@@ -71,7 +69,7 @@ void ParameterStore::create_flat(const std::vector<int>& stages,
                                  const std::vector<ParameterSpec>& specs) {
   const at::NoGradGuard no_grad;
   const DType dtype = compute_dtype_ == DType::kBFloat16 ? DType::kFloat32 : compute_dtype_;
-  const std::int64_t step = kAlignment / static_cast<std::int64_t>(info(dtype).bytes);
+  const std::int64_t step = kParameterAlignment / static_cast<std::int64_t>(info(dtype).bytes);
   std::vector<std::int64_t> begins;
   std::int64_t elements = 0;
   for (const ParameterSpec& spec : specs) {

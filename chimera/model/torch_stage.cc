@@ -43,16 +43,6 @@ void check_tokens(const at::Tensor& tokens, const ModelSpec& spec) {
   }
 }
 
-// The layer at which a stage is cut: what is before it is recomputed.
-int cut_of(std::span<const int> split, int stage, std::optional<int> recomputed_blocks) {
-  const LayerRange range = layers_of_stage(split, stage);
-  const int blocks = split[static_cast<std::size_t>(stage)];
-  const int recomputed = recomputed_blocks.value_or(blocks);
-  CHECK(recomputed >= 0 && recomputed <= blocks);
-  if (recomputed == blocks) return range.end;
-  return recomputed == 0 ? range.begin : range.begin + (stage == 0 ? 1 : 0) + recomputed;
-}
-
 // A message's bytes are this worker's from here on.
 at::Tensor take_over(Message message, at::Device device) {
   if (device.is_cpu()) adopt(message);
@@ -108,11 +98,11 @@ TorchStage::TorchStage(const ModelSpec& spec, std::span<const int> split, int st
       last_(stage + 1 == std::ssize(split)),
       store_(store),
       source_(std::move(source)),
-      before_(spec, {layers_of_stage(split, stage).begin, cut_of(split, stage, recomputed_blocks)},
-              with_parameters(spec, split, stage, store)),
-      after_(spec, {cut_of(split, stage, recomputed_blocks), layers_of_stage(split, stage).end},
-             store),
-      cut_at_end_(cut_of(split, stage, recomputed_blocks) == layers_of_stage(split, stage).end) {}
+      layers_(layers_of_stage(split, stage)),
+      cut_(recompute_cut(split, stage,
+                         recomputed_blocks.value_or(split[static_cast<std::size_t>(stage)]))),
+      before_(spec, {layers_.begin, cut_}, with_parameters(spec, split, stage, store)),
+      after_(spec, {cut_, layers_.end}, store) {}
 
 TorchStage::~TorchStage() = default;
 
@@ -151,12 +141,12 @@ at::Tensor TorchStage::loss_of(const at::Tensor& logits, const Batch& batch) con
 
 at::Tensor TorchStage::run_before(const at::Tensor& input, const Batch& batch) const {
   const at::Tensor output = before_.forward(input, pass_of(batch));
-  return last_ && cut_at_end_ ? loss_of(output, batch) : output;
+  return last_ && cut_at_end() ? loss_of(output, batch) : output;
 }
 
 at::Tensor TorchStage::run_after(const at::Tensor& cut, const Batch& batch) const {
   const at::Tensor output = after_.forward(cut, pass_of(batch));
-  return last_ && !cut_at_end_ ? loss_of(output, batch) : output;
+  return last_ && !cut_at_end() ? loss_of(output, batch) : output;
 }
 
 at::Tensor TorchStage::run_whole(const at::Tensor& input, const Batch& batch) const {
@@ -180,7 +170,7 @@ Message TorchStage::forward(int micro, Message input, ForwardUse use) {
       stash.cut = run_before(entry, batch);
     }
     output = stash.cut;
-    if (!cut_at_end_) {
+    if (!cut_at_end()) {
       stash.cut.set_requires_grad(true);
       output = run_after(stash.cut, batch);
       stash.after = graph_of(output);

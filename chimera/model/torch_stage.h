@@ -8,8 +8,8 @@
 //
 // Recompute: the stage's layers are cut in two, those that a recomputed forward does not keep and,
 // after them, those that it does. Such a forward stashes its input, the value at the cut, and the
-// graph from there on; recompute makes the graph before the cut again from the input. Random numbers
-// are a function of what they are for, so it is the same graph to the last bit.
+// graph from there on; recompute makes the graph before the cut again from the input. Random
+// numbers are a function of what they are for, so it is the same graph to the last bit.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -77,6 +77,7 @@ class TorchStage final : public Stage {
   struct Graph;
   struct Stash;
 
+  [[nodiscard]] bool cut_at_end() const { return cut_ == layers_.end; }
   [[nodiscard]] Pass pass_of(const Batch& batch) const;
   [[nodiscard]] at::Tensor input_of(Message message, const Batch& batch) const;
   [[nodiscard]] at::Tensor loss_of(const at::Tensor& logits, const Batch& batch) const;
@@ -92,8 +93,9 @@ class TorchStage final : public Stage {
   bool last_;
   ParameterStore& store_;
   BatchSource source_;
+  LayerRange layers_;
+  int cut_;  // the first layer after it
   LayerChain before_, after_;
-  bool cut_at_end_;
   StepContext context_;
   std::map<int, Stash> stash_;
   std::map<int, double> losses_;

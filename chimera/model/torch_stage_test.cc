@@ -41,8 +41,8 @@ TEST(TorchStage, LossAndGradientsDoNotDependOnTheCut) {
   }
 }
 
-// Same masks, same gradients, to the last bit; wherever the stage is cut, also where the embedding is
-// recomputed, whose input has no gradient.
+// Same masks, same gradients, to the last bit; wherever the stage is cut, also where the embedding
+// is recomputed, whose input has no gradient.
 // Reported cases (docs/cases.md): G26, G28.
 TEST(TorchStage, RecomputeChangesNoBit) {
   for (const DType dtype : {DType::kFloat64, DType::kFloat32, DType::kBFloat16}) {

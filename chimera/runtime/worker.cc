@@ -1,19 +1,15 @@
 #include "chimera/runtime/worker.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 #include "chimera/base/check.h"
+#include "chimera/base/clock.h"
 #include "chimera/base/text.h"
 #include "chimera/runtime/tags.h"
 
 namespace chimera {
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool is_gradient(Op op) { return op == Op::kSendGradient || op == Op::kRecvGradient; }
 
@@ -174,34 +170,23 @@ void Worker::prepare_reductions() {
   for (const auto& [id, stage] : stages_) {
     std::map<std::vector<int>, int> parts;  // so far, by the stages that share them
     for (const Gradient& gradient : stage->gradients()) {
-      int& part = parts[gradient.stages];
-      if (!seen.insert(gradient.buffer.data).second) {
-        part += buckets(gradient.buffer);
-      } else {
-        add_buckets(gradient, part);
-      }
+      const bool is_new = seen.insert(gradient.buffer.data).second;
+      add_buckets(gradient, is_new, parts[gradient.stages]);
     }
   }
 }
 
-int Worker::buckets(const Buffer& buffer) const {
-  const std::size_t elements = bucket_elements(buffer);
-  return static_cast<int>((buffer.elements + elements - 1) / elements);
-}
-
-std::size_t Worker::bucket_elements(const Buffer& buffer) const {
-  return std::max<std::size_t>(1, options_.bucket_bytes / info(buffer.dtype).bytes);
-}
-
-void Worker::add_buckets(const Gradient& gradient, int& index) {
+// Counts the buckets of all gradients, since all members number them alike; keeps those that are
+// new here and have someone to be summed with.
+void Worker::add_buckets(const Gradient& gradient, bool is_new, int& index) {
   const std::vector<int> ranks = members(gradient.stages);
-  const std::size_t most = bucket_elements(gradient.buffer);
+  const std::size_t bytes = info(gradient.buffer.dtype).bytes;
+  const std::size_t most = std::max<std::size_t>(1, options_.bucket_bytes / bytes);
   for (std::size_t begin = 0; begin < gradient.buffer.elements; begin += most) {
     const Tag tag = reduce_tag(gradient.stages.front(), gradient.stages.back(), index++);
-    Buffer bucket = gradient.buffer;
-    bucket.data += begin * info(bucket.dtype).bytes;
-    bucket.elements = std::min(most, gradient.buffer.elements - begin);
-    if (ranks.size() == 1) continue;
+    if (!is_new || ranks.size() == 1) continue;
+    const Buffer bucket{gradient.buffer.dtype, gradient.buffer.data + begin * bytes,
+                        std::min(most, gradient.buffer.elements - begin)};
     reductions_[last_begun(gradient.stages)].push_back({bucket, ranks, tag, nullptr});
   }
 }

@@ -94,9 +94,7 @@ class Worker final : private Executor {
   [[nodiscard]] Message take(const Parcel& parcel);
   void refuse_unknown_actions() const;
   void prepare_reductions();
-  void add_buckets(const Gradient& gradient, int& index);
-  [[nodiscard]] std::size_t bucket_elements(const Buffer& buffer) const;
-  [[nodiscard]] int buckets(const Buffer& buffer) const;
+  void add_buckets(const Gradient& gradient, bool is_new, int& index);
   [[nodiscard]] std::vector<int> members(const std::vector<int>& stages) const;
   [[nodiscard]] int last_begun(const std::vector<int>& stages) const;
   void count_stash();

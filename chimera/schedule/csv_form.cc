@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/schedule/text_form.h"
+#include "chimera/schedule/text_place.h"
 
 namespace chimera {
 namespace {
@@ -51,16 +51,14 @@ std::string name_of(std::string_view source) {
 
 class CsvParser {
  public:
-  CsvParser(std::string_view text, std::string_view source) : text_(text), source_(source) {
-    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    if (text_.starts_with(kByteOrderMark)) text_.remove_prefix(kByteOrderMark.size());
-  }
+  CsvParser(std::string_view text, std::string_view source)
+      : text_(without_byte_order_mark(text)), place_{source} {}
 
   Schedule parse() {
     // Empty lines at the end are no ranks. Where all is empty, npos + 1 is 0.
     const auto end = text_.find_last_not_of(" \t\r\n");
     for (const std::string_view line : split(text_.substr(0, end + 1), '\n')) {
-      ++line_;
+      ++place_.line;
       row(line);
     }
     finish();
@@ -68,12 +66,8 @@ class CsvParser {
   }
 
  private:
-  [[noreturn]] void fail(std::string_view word, std::string_view expected) const {
-    throw Error(ErrorCode::kUsage, cat(source_, ":", line_, ": '", word, "': expected ", expected));
-  }
-
   void row(std::string_view line) {
-    if (line_ > kMaxStages) fail(trim(line), cat("at most ", kMaxStages, " rows"));
+    if (place_.line > kMaxStages) place_.fail(trim(line), cat("at most ", kMaxStages, " rows"));
     Row& actions = schedule_.rows.emplace_back();
     whole_.clear();
     for (const std::string_view cell : split(line, ',')) {
@@ -83,7 +77,7 @@ class CsvParser {
       place(word, actions.back());
       check_letter(word, actions.back());
     }
-    if (actions.empty()) fail(trim(line), cat("an action for rank ", line_ - 1));
+    if (actions.empty()) place_.fail(trim(line), cat("an action for rank ", place_.line - 1));
   }
 
   Action action(std::string_view word) const {
@@ -94,32 +88,22 @@ class CsvParser {
     const std::string_view letters = word.substr(letter, rest - letter);
     const std::optional<Op> op = op_of(letters);
     if (!op || letter == 0) {
-      fail(word, cat("<stage><F|B|I|W><micro>, as in 0F3 or 2B1", advice(letters)));
+      place_.fail(word, cat("<stage><F|B|I|W><micro>, as in 0F3 or 2B1", advice(letters)));
     }
     return {.op = *op,
             .stage = static_cast<std::int16_t>(
-                number(word, word.substr(0, letter), kMaxStages - 1, "a stage")),
-            .micro = number(word, word.substr(rest), kMaxCsvMicros - 1, "a micro-batch")};
-  }
-
-  int number(std::string_view word, std::string_view digits, int high,
-             std::string_view what) const {
-    int value = 0;
-    const char* end = digits.data() + digits.size();
-    const auto [stopped, error] = std::from_chars(digits.data(), end, value);
-    if (error != std::errc() || stopped != end || value > high) {
-      fail(word, cat(what, " from 0 to ", high));
-    }
-    return value;
+                place_.number(word, word.substr(0, letter), 0, kMaxStages - 1, "a stage")),
+            .micro = place_.number(word, word.substr(rest), 0, kMaxCsvMicros - 1, "a micro-batch")};
   }
 
   void place(std::string_view word, const Action& action) {
     const auto stage = static_cast<std::size_t>(action.stage);
     if (stage >= workers_.size()) workers_.resize(stage + 1, kNowhere);
     int& worker = workers_[stage];
-    if (worker == kNowhere) worker = line_ - 1;
-    if (worker != line_ - 1) {
-      fail(word, cat("stage ", stage, " on line ", worker + 1, " alone: a stage lies on one rank"));
+    if (worker == kNowhere) worker = place_.line - 1;
+    if (worker != place_.line - 1) {
+      place_.fail(
+          word, cat("stage ", stage, " on line ", worker + 1, " alone: a stage lies on one rank"));
     }
     schedule_.micros = std::max(schedule_.micros, action.micro + 1);
   }
@@ -129,27 +113,28 @@ class CsvParser {
     const std::pair<int, int> cell = {action.stage, action.micro};
     if (action.op == Op::kBackward) whole_.insert(cell);
     if (action.op == Op::kBackwardWeight && whole_.contains(cell)) {
-      fail(word, cat(action.stage, "I", action.micro, " before it, not ", action.stage, "B",
-                     action.micro, ": B is the whole backward, I that of the input alone"));
+      place_.fail(word, cat(action.stage, "I", action.micro, " before it, not ", action.stage, "B",
+                            action.micro, ": B is the whole backward, I that of the input alone"));
     }
   }
 
   void finish() {
     const auto unplaced = std::find(workers_.begin(), workers_.end(), kNowhere);
     if (unplaced != workers_.end()) {
-      fail("end of file", cat("an action of stage ", unplaced - workers_.begin(),
-                              ", for there is one of stage ", workers_.size() - 1));
+      place_.fail("end of file", cat("an action of stage ", unplaced - workers_.begin(),
+                                     ", for there is one of stage ", workers_.size() - 1));
     }
-    schedule_.name = name_of(source_);
+    schedule_.name = name_of(place_.source);
     schedule_.placement = Placement({workers_});
     if (std::int64_t{schedule_.micros} * schedule_.stages() > kMaxCells) {
-      fail("end of file", cat("at most ", kMaxCells / schedule_.stages(), " micro-batches with ",
-                              schedule_.stages(), " stages; found ", schedule_.micros));
+      place_.fail("end of file",
+                  cat("at most ", kMaxCells / schedule_.stages(), " micro-batches with ",
+                      schedule_.stages(), " stages; found ", schedule_.micros));
     }
   }
 
-  std::string_view text_, source_;
-  int line_ = 0;
+  std::string_view text_;
+  TextPlace place_;
   std::vector<int> workers_;             // by stage
   std::set<std::pair<int, int>> whole_;  // of this row: stage and micro-batch of each B
   Schedule schedule_;

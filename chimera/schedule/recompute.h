@@ -1,5 +1,6 @@
-// Recompute: run a forward again instead of keeping its activations until the backward. In a schedule
-// it is an action, R, between the two; a forward that has one keeps its stage's input alone.
+// Recompute: run a forward again instead of keeping its activations until the backward. In a
+// schedule it is an action, R, between the two; a forward that has one keeps its stage's input
+// alone.
 #pragma once
 
 #include <cstddef>

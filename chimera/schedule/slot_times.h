@@ -1,5 +1,5 @@
-// When each action of a schedule would start and end if a forward took 1 and a whole backward 2, and
-// nothing else cost anything. What lower asks to see where a bubble follows.
+// When each action of a schedule would start and end if a forward took 1 and a whole backward 2,
+// and nothing else cost anything. What lower asks to see where a bubble follows.
 #pragma once
 
 #include <cstddef>

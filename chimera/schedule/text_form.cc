@@ -3,13 +3,13 @@
 #include "chimera/schedule/text_form.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <optional>
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/schedule/text_place.h"
 
 namespace chimera {
 namespace {
@@ -20,14 +20,12 @@ constexpr int kMaxAge = 32767;
 
 class Parser {
  public:
-  Parser(std::string_view text, std::string_view source) : text_(text), source_(source) {
-    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    if (text_.starts_with(kByteOrderMark)) text_.remove_prefix(kByteOrderMark.size());
-  }
+  Parser(std::string_view text, std::string_view source)
+      : text_(without_byte_order_mark(text)), place_{source} {}
 
   Schedule parse() {
     for (const std::string_view line : split(text_, '\n')) {
-      ++line_;
+      ++place_.line;
       const std::string_view content = trim(line.substr(0, line.find('#')));
       const auto colon = content.find(':');
       if (colon != std::string_view::npos) {
@@ -41,37 +39,22 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void fail(std::string_view word, std::string_view expected) const {
-    throw Error(ErrorCode::kUsage, cat(source_, ":", line_, ": '", word, "': expected ", expected));
-  }
-
-  int number(std::string_view word, std::string_view digits, int low, int high,
-             std::string_view what) const {
-    int value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || value < low ||
-        value > high) {
-      fail(word, cat(what, " from ", low, " to ", high));
-    }
-    return value;
-  }
-
   void header(std::string_view key, std::string_view value) {
     constexpr std::array<std::string_view, 6> kKeys = {"name",  "stages", "workers",
                                                        "pipes", "micros", "placement"};
-    if (!schedule_.rows.empty()) fail(key, "headers before the first row");
+    if (!schedule_.rows.empty()) place_.fail(key, "headers before the first row");
     if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) {
-      fail(key, cat("one of the headers ", join(kKeys)));
+      place_.fail(key, cat("one of the headers ", join(kKeys)));
     }
-    if (!seen_.emplace(std::string(key), line_).second) fail(key, "each header once");
+    if (!seen_.emplace(std::string(key), place_.line).second) place_.fail(key, "each header once");
     if (key == "name") {
-      if (value.empty()) fail(key, "a name after the colon");
+      if (value.empty()) place_.fail(key, "a name after the colon");
       schedule_.name = value;
     } else if (key == "placement") {
       placement(value);
     } else {
-      counts_[std::string(key)] = number(value, value, 1, key == "micros" ? kMaxMicros : kMaxStages,
-                                         cat("a number of ", key));
+      counts_[std::string(key)] = place_.number(
+          value, value, 1, key == "micros" ? kMaxMicros : kMaxStages, cat("a number of ", key));
     }
   }
 
@@ -80,25 +63,25 @@ class Parser {
     for (const std::string_view pipe : split(value, ';')) {
       auto& workers = map.emplace_back();
       for (const std::string_view word : split(pipe, ',')) {
-        workers.push_back(number(word, trim(word), 0, kMaxWorkers - 1, "a worker"));
+        workers.push_back(place_.number(word, trim(word), 0, kMaxWorkers - 1, "a worker"));
       }
     }
     try {
       schedule_.placement = Placement(std::move(map));
     } catch (const Error& error) {
-      fail(value, cat("a placement, one list of workers per pipe (", error.what(), ")"));
+      place_.fail(value, cat("a placement, one list of workers per pipe (", error.what(), ")"));
     }
   }
 
   // All headers are there and agree with the placement.
   void check_headers() {
     for (const char* key : {"name", "stages", "workers", "pipes", "micros", "placement"}) {
-      if (!seen_.contains(key)) fail("", cat("the header '", key, ":' before the rows"));
+      if (!seen_.contains(key)) place_.fail("", cat("the header '", key, ":' before the rows"));
     }
     const auto agree = [&](const std::string& key, int placed) {
       if (counts_[key] != placed) {
-        line_ = seen_[key];
-        fail(cat(counts_[key]), cat(placed, " ", key, ", as in the placement"));
+        place_.line = seen_[key];
+        place_.fail(cat(counts_[key]), cat(placed, " ", key, ", as in the placement"));
       }
     };
     agree("stages", schedule_.stages());
@@ -106,9 +89,9 @@ class Parser {
     agree("pipes", schedule_.pipes());
     schedule_.micros = counts_["micros"];
     if (std::int64_t{schedule_.micros} * schedule_.stages() > kMaxCells) {
-      line_ = seen_["micros"];
-      fail(cat(schedule_.micros), cat("at most ", kMaxCells / schedule_.stages(), " micros with ",
-                                      schedule_.stages(), " stages"));
+      place_.line = seen_["micros"];
+      place_.fail(cat(schedule_.micros), cat("at most ", kMaxCells / schedule_.stages(),
+                                             " micros with ", schedule_.stages(), " stages"));
     }
   }
 
@@ -116,8 +99,8 @@ class Parser {
   void row(std::string_view content) {
     if (schedule_.rows.empty()) check_headers();
     if (static_cast<int>(schedule_.rows.size()) == schedule_.workers()) {
-      fail(content.substr(0, content.find(',')),
-           cat("no more rows than the ", schedule_.workers(), " workers"));
+      place_.fail(content.substr(0, content.find(',')),
+                  cat("no more rows than the ", schedule_.workers(), " workers"));
     }
     auto& actions = schedule_.rows.emplace_back();
     if (content == "-") return;
@@ -128,30 +111,30 @@ class Parser {
     constexpr std::string_view kForm =
         "<stage><F|B|I|W|R|S><micro>[+span][@pipe][~age], as in 0F3 or 2B1@1";
     const auto letter = word.find_first_not_of("0123456789");
-    if (letter == 0 || letter == std::string_view::npos) fail(word, kForm);
+    if (letter == 0 || letter == std::string_view::npos) place_.fail(word, kForm);
     Action result{.op = op(word, word[letter])};
     result.stage = static_cast<std::int16_t>(
-        number(word, word.substr(0, letter), 0, schedule_.stages() - 1, "a stage"));
+        place_.number(word, word.substr(0, letter), 0, schedule_.stages() - 1, "a stage"));
     std::string_view rest = word.substr(letter + 1);
     if (result.op == Op::kStep && rest.find_first_of("+@~") != std::string_view::npos) {
-      fail(word, "<stage>S<micro> alone for a step");
+      place_.fail(word, "<stage>S<micro> alone for a step");
     }
     if (const auto tilde = rest.find('~'); tilde != std::string_view::npos) {
       result.age = static_cast<std::int16_t>(
-          number(word, rest.substr(tilde + 1), 0, kMaxAge, "an age of weights, in steps"));
+          place_.number(word, rest.substr(tilde + 1), 0, kMaxAge, "an age of weights, in steps"));
       rest = rest.substr(0, tilde);
     }
     if (const auto at = rest.find('@'); at != std::string_view::npos) {
       result.pipe = static_cast<std::int16_t>(
-          number(word, rest.substr(at + 1), 0, schedule_.pipes() - 1, "a pipe"));
+          place_.number(word, rest.substr(at + 1), 0, schedule_.pipes() - 1, "a pipe"));
       rest = rest.substr(0, at);
     }
     if (const auto plus = rest.find('+'); plus != std::string_view::npos) {
       result.span = static_cast<std::uint8_t>(
-          number(word, rest.substr(plus + 1), 1, std::min(255, schedule_.micros), "a span"));
+          place_.number(word, rest.substr(plus + 1), 1, std::min(255, schedule_.micros), "a span"));
       rest = rest.substr(0, plus);
     }
-    result.micro = number(word, rest, 0, schedule_.micros - result.span, "a micro-batch");
+    result.micro = place_.number(word, rest, 0, schedule_.micros - result.span, "a micro-batch");
     return result;
   }
 
@@ -160,19 +143,19 @@ class Parser {
       const Op op = static_cast<Op>(i);
       if (in_schedule(op) && kOps[i].letter[0] == letter) return op;
     }
-    fail(word, "one of the ops F, B, I, W, R, S");
+    place_.fail(word, "one of the ops F, B, I, W, R, S");
   }
 
   void finish() {
     if (schedule_.rows.empty()) check_headers();
     if (static_cast<int>(schedule_.rows.size()) != schedule_.workers()) {
-      fail("end of file",
-           cat(schedule_.workers(), " rows, one a worker; found ", schedule_.rows.size()));
+      place_.fail("end of file",
+                  cat(schedule_.workers(), " rows, one a worker; found ", schedule_.rows.size()));
     }
   }
 
-  std::string_view text_, source_;
-  int line_ = 0;
+  std::string_view text_;
+  TextPlace place_;
   std::map<std::string, int> seen_;    // header -> line
   std::map<std::string, int> counts_;  // header -> value
   Schedule schedule_;

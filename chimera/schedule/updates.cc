@@ -1,18 +1,18 @@
-// Rounds. The micro-batches whose gradients go into one step of a stage are a round. A schedule that
-// says no step has one round for each stage, and one step of all stages after all work; otherwise
-// each step ends a round of its stage. A round's gradient is reduced once: one begin, one wait
-// before the step.
+// Rounds. The micro-batches whose gradients go into one step of a stage are a round. A schedule
+// that says no step has one round for each stage, and one step of all stages after all work;
+// otherwise each step ends a round of its stage. A round's gradient is reduced once: one begin, one
+// wait before the step.
 //
-// Eager-opt (section 3.2 and Figure 6) begins a stage's all-reduce early only where the worker still
-// idles after the stage's last contribution: launched where no bubble follows it would only slow the
-// computation beside it. "A bubble follows" is decided on the schedule itself (slot_times.h). For
-// Chimera with f = 1 this is the authors' rule: the larger stage of a worker iff its id is above D/2
-// (lower_test.cc). Where a step comes on the way its worker waits for it soon, so there eager-opt
-// is eager.
+// Eager-opt (section 3.2 and Figure 6) begins a stage's all-reduce early only where the worker
+// still idles after the stage's last contribution: launched where no bubble follows it would only
+// slow the computation beside it. "A bubble follows" is decided on the schedule itself
+// (slot_times.h). For Chimera with f = 1 this is the authors' rule: the larger stage of a worker
+// iff its id is above D/2 (lower_test.cc). Where a step comes on the way its worker waits for it
+// soon, so there eager-opt is eager.
 //
 // Versions. A stage's weights after k of its steps are its version k; an action of age a reads
-// version k - a. A version that is read after the next step must be kept: it is stashed right before
-// that step, and freed right after its last reader.
+// version k - a. A version that is read after the next step must be kept: it is stashed right
+// before that step, and freed right after its last reader.
 //
 //   stage 2 of 4, PipeDream:   2F1 2B0 2STASH 2S0 2F2 2B1~1 2FREE~1 2STASH 2S1 ...
 #include "chimera/schedule/updates.h"

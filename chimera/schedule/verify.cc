@@ -12,7 +12,8 @@
 //
 // What the channels must hold is found last (capacity.h).
 //
-// Time O(actions) in practice, O(actions * workers) for rows that run strictly one after another. Tests: verify_test.cc.
+// Time O(actions) in practice, O(actions * workers) for rows that run strictly one after another.
+// Tests: verify_test.cc.
 #include "chimera/schedule/verify.h"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 // Findings are data. An empty list of violations means, for any durations and any transport that
 // keeps each channel in order and holds `capacity` messages in it: the program ends, computes every
 // forward and backward of every micro-batch exactly once with its inputs there and with the same
-// weights, and reduces every gradient after its last contribution and before its step. tests: verify_test.cc breaks good
-// programs by the hundred and expects the right rule.
+// weights, and reduces every gradient after its last contribution and before its step. tests:
+// verify_test.cc breaks good programs by the hundred and expects the right rule.
 #pragma once
 
 #include <array>

@@ -222,7 +222,8 @@ TEST(VerifyVersions, CatchesHoldersThatStepDifferently) {
   EXPECT_TRUE(has(other, Rule::kStep, 1)) << text(other);
 }
 
-// Each worker waits in a step for a gradient that the other reduces after the step that it waits in.
+// Each worker waits in a step for a gradient that the other reduces after the step that it waits
+// in.
 TEST(VerifyVersions, CatchesStepsThatWaitForEachOther) {
   Program program =
       lower(parse("name: two\nstages: 2\nworkers: 2\npipes: 2\nmicros: 2\nplacement: 0,1;1,0\n"

@@ -1,5 +1,6 @@
-// walk: runs all rows side by side, each in its order, as far as `attempt` lets it. What lower, verify
-// and simulate have in common; they differ in what a row's items are and what an attempt records.
+// walk: runs all rows side by side, each in its order, as far as `attempt` lets it. What lower,
+// verify and simulate have in common; they differ in what a row's items are and what an attempt
+// records.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +8,10 @@
 
 namespace chimera {
 
-// `rows` has one list a worker. attempt(worker, position) does that item and returns true, or returns false where it cannot be
-// done yet. What can be done must not depend on the order in which workers are asked (waiting for
-// a message does not). Returns where each row stopped: its size, unless workers wait in a circle.
-// Continues from `positions` where it is given.
+// `rows` has one list a worker. attempt(worker, position) does that item and returns true, or
+// returns false where it cannot be done yet. What can be done must not depend on the order in which
+// workers are asked (waiting for a message does not). Returns where each row stopped: its size,
+// unless workers wait in a circle. Continues from `positions` where it is given.
 template <class RowList, class Attempt>
 std::vector<std::size_t> walk(const RowList& rows, Attempt attempt,
                               std::vector<std::size_t> positions = {}) {

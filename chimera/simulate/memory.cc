@@ -1,5 +1,6 @@
-// Every action is a few changes of its worker's level at known times; added up in order of time they
-// are the level. Test: memory_test.cc; equivalence/memory_test.cc compares with what is measured.
+// Every action is a few changes of its worker's level at known times; added up in order of time
+// they are the level. Test: memory_test.cc; equivalence/memory_test.cc compares with what is
+// measured.
 #include "chimera/simulate/memory.h"
 
 #include <algorithm>

@@ -354,6 +354,12 @@ void apply_override(Config& config, std::string_view text) {
 
 }  // namespace
 
+std::optional<std::string> schedule_file(const PipelineConfig& pipeline) {
+  constexpr std::string_view kFile = "file:";
+  if (!pipeline.schedule.starts_with(kFile)) return {};
+  return pipeline.schedule.substr(kFile.size());
+}
+
 Config parse_config(std::string_view text, std::string_view source,
                     std::span<const std::string> overrides) {
   Config config;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,9 @@ struct PipelineConfig {
   int threads = 1;       // intra-op threads of each worker
   double limit_s = 300;  // longest wait for a message
 };
+
+// The PATH of pipeline.schedule = "file:PATH"; nothing where it names a generator.
+[[nodiscard]] std::optional<std::string> schedule_file(const PipelineConfig& pipeline);
 
 struct Config {
   ModelSpec model;

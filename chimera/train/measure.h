@@ -7,8 +7,8 @@
 
 namespace chimera {
 
-// The mean duration of each stage's forward, backward and recompute for one micro-batch, over all workers.
-// Nothing else costs.
+// The mean duration of each stage's forward, backward and recompute for one micro-batch, over all
+// workers. Nothing else costs.
 [[nodiscard]] Costs measured_costs(const Timeline& timeline, int stages);
 
 // What the simulator says of the program with a step's measured durations.

@@ -135,7 +135,7 @@ std::vector<int> fitting_recompute(
     const Placement& placement, const std::vector<int>& split, const std::vector<double>& limits,
     const std::function<std::vector<double>(const std::vector<int>&)>& peaks) {
   std::vector<int> blocks(split.size(), 0);
-  while (!limits.empty()) {
+  for (;;) {
     const std::vector<double> now = peaks(blocks);
     std::vector<std::size_t> above;
     for (std::size_t worker = 0; worker < limits.size(); ++worker) {
@@ -149,10 +149,9 @@ std::vector<int> fitting_recompute(
       best = one_more(blocks, split, placement.stages_of(static_cast<int>(above[i])),
                       [&](const std::vector<int>& more) { return peaks(more)[above[i]]; });
     }
-    if (best.empty()) break;
+    if (best.empty()) return blocks;
     blocks = std::move(best);
   }
-  return blocks;
 }
 
 }  // namespace chimera

@@ -26,10 +26,10 @@ namespace chimera {
 // pipeline.memory for each worker, in bytes; empty where there is no limit. Throws Error (kUsage).
 [[nodiscard]] std::vector<double> memory_limits(const std::string& text, int workers);
 
-// How many blocks of each stage to recompute so that no worker is above its limit: one block is added
-// at a time, on the worker that is most above, to the stage where it leaves least. Greedy, so not
-// always the fewest. Ends with all blocks of a worker where nothing less fits. `peaks` gives the
-// workers' peaks for a choice.
+// How many blocks of each stage to recompute so that no worker is above its limit: one block is
+// added at a time, on the worker that is most above, to the stage where it leaves least. Greedy, so
+// not always the fewest. Ends with all blocks of a worker where nothing less fits. `peaks` gives
+// the workers' peaks for a choice.
 [[nodiscard]] std::vector<int> fitting_recompute(
     const Placement& placement, const std::vector<int>& split, const std::vector<double>& limits,
     const std::function<std::vector<double>(const std::vector<int>&)>& peaks);

@@ -47,14 +47,9 @@ void check_pipeline(const PipelineConfig& pipeline) {
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::kUsage, why); }
 
-constexpr std::string_view kFile = "file:";
-
-bool is_file(const PipelineConfig& pipeline) { return pipeline.schedule.starts_with(kFile); }
-
 // What a file says must fit the run; what it says of the order is verified as any schedule.
-Schedule read_schedule_file(const Config& config, int micros) {
+Schedule read_schedule_file(const std::string& path, const Config& config, int micros) {
   const PipelineConfig& pipeline = config.pipeline;
-  const std::string path = pipeline.schedule.substr(kFile.size());
   Schedule schedule = read_schedule(path);
   if (schedule.stages() != pipeline.stages) {
     refuse(cat("the schedule file '", path, "' has ", schedule.stages(),
@@ -76,7 +71,6 @@ Schedule read_schedule_file(const Config& config, int micros) {
 // `steps`: of an asynchronous schedule.
 Schedule make_schedule(const Config& config, int micros, std::int64_t steps) {
   const PipelineConfig& pipeline = config.pipeline;
-  if (is_file(pipeline)) return read_schedule_file(config, micros);
   Spec spec{.stages = pipeline.stages, .micros = micros, .fused = pipeline.fused};
   if (pipeline.pairs != 1) spec.pairs = pipeline.pairs;
   const Method way = method(pipeline.method);
@@ -118,8 +112,8 @@ void check_asynchronous(const Config& config, int micros) {
   }
 }
 
-// The trainer counts in steps of `micros` micro-batches: each stage steps once at the end of each, and
-// no action is of two.
+// The trainer counts in steps of `micros` micro-batches: each stage steps once at the end of each,
+// and no action is of two.
 void check_steps(const Schedule& schedule, int micros) {
   std::map<std::pair<std::size_t, int>, int> steps;  // by worker and stage
   for (std::size_t worker = 0; worker < schedule.rows.size(); ++worker) {
@@ -236,11 +230,11 @@ void check_memory(const Config& config, const TrainPlan& plan, const std::vector
 
 // Generators return what verifies; a file may not.
 [[noreturn]] void refuse_program(const Config& config, const TrainPlan& plan) {
-  CHECK(is_file(config.pipeline));
+  const auto file = schedule_file(config.pipeline);
+  CHECK(file.has_value());
   const Violation& first = plan.verdict.violations.front();
-  refuse(cat("the schedule of '", config.pipeline.schedule.substr(kFile.size()),
-             "' is wrong: ", rule_name(first.rule), " on worker ", first.worker, ": ", first.what,
-             "; 'chimera verify' shows where"));
+  refuse(cat("the schedule of '", *file, "' is wrong: ", rule_name(first.rule), " on worker ",
+             first.worker, ": ", first.what, "; 'chimera verify' shows where"));
 }
 
 // From a configuration whose model is known to be right to the plan.
@@ -252,11 +246,14 @@ class Planner {
   TrainPlan plan() && {
     plan_.cut = cut(config_.train.batch, config_.pipeline.width, config_.pipeline.micro_batch);
     plan_.split = make_split(config_);
+    if (const auto path = schedule_file(config_.pipeline)) {
+      file_ = read_schedule_file(*path, config_, plan_.cut.micros);
+    }
     choose(first_choice());
     const std::vector<double> limits = memory_limits(config_.pipeline.memory, plan_.workers());
-    if (config_.pipeline.recompute == "auto") choose(fitting(limits));
+    if (config_.pipeline.recompute == "auto" && !limits.empty()) choose(fitting(limits));
     plan_.memory = memory(plan_.recomputed);
-    plan_.peak_bytes = peaks(plan_.recomputed);
+    plan_.peak_bytes = predicted_peaks(config_, plan_.proved(), plan_.split, plan_.memory);
     check_memory(config_, plan_, limits);
     plan_.parameters = all_parameters(config_.model, plan_.split);
     plan_.config = config_;
@@ -265,16 +262,15 @@ class Planner {
 
  private:
   [[nodiscard]] Program program(const std::vector<int>& recomputed, std::int64_t steps) const {
-    Schedule schedule = make_schedule(config_, plan_.cut.micros, steps);
+    Schedule schedule = file_ ? *file_ : make_schedule(config_, plan_.cut.micros, steps);
     if (!has_own_recompute_) schedule = with_blocks_recomputed(std::move(schedule), recomputed);
     return lower(std::move(schedule), policy_);
   }
 
   std::vector<int> first_choice() {
     const std::vector<int> asked = parse_recompute(config_.pipeline.recompute, plan_.split);
-    if (!is_file(config_.pipeline)) return asked;
-    const std::vector<int> own =
-        own_recompute(read_schedule_file(config_, plan_.cut.micros), plan_.split);
+    if (!file_) return asked;
+    const std::vector<int> own = own_recompute(*file_, plan_.split);
     if (own.empty()) return asked;
     if (config_.pipeline.recompute != "none") {
       refuse(cat("pipeline.recompute is '", config_.pipeline.recompute,
@@ -298,7 +294,7 @@ class Planner {
       check_asynchronous(config_, plan_.cut.micros);
       check_steps(plan_.program.source, plan_.cut.micros);
     }
-    if (plan_.asynchronous && !is_file(config_.pipeline)) {
+    if (plan_.asynchronous && !file_) {
       plan_.short_run = program(recomputed, short_steps());
     }
     plan_.verdict = verify(plan_.proved());
@@ -322,6 +318,7 @@ class Planner {
 
   const Config& config_;
   ReducePolicy policy_;
+  std::optional<Schedule> file_;  // pipeline.schedule's, where it names one
   bool has_own_recompute_ = false;
   TrainPlan plan_;
 };

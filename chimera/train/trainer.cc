@@ -3,12 +3,12 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "chimera/base/check.h"
+#include "chimera/base/clock.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/model/tensor.h"
@@ -16,14 +16,6 @@
 #include "chimera/train/learning_rate.h"
 
 namespace chimera {
-namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 // What all ranks add up: one sum of doubles.
 struct Trainer::Sums {
   explicit Sums(std::size_t parameters) : values(parameters + 2, 0.0) {}

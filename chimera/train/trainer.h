@@ -2,13 +2,13 @@
 // the same order; each blocks until the rank's part is done.
 //
 // Synchronous schedules: a step is the worker's row of the program, and at its end, over all ranks:
-// the loss, the gradient norm over all stages with each parameter once, clipping, and AdamW. Nothing
-// depends on the layout but speed and memory: sums are taken over micro-batches, replicas and
-// parameters of one mean loss per token.
+// the loss, the gradient norm over all stages with each parameter once, clipping, and AdamW.
+// Nothing depends on the layout but speed and memory: sums are taken over micro-batches, replicas
+// and parameters of one mean loss per token.
 //
-// Asynchronous schedules: a step is a part of the row (row_parts.h), each stage is stepped where the
-// row says, and ranks are not at the same step at the same time. So that no one waits, the sums of a
-// step are added up in the background and reported some steps later.
+// Asynchronous schedules: a step is a part of the row (row_parts.h), each stage is stepped where
+// the row says, and ranks are not at the same step at the same time. So that no one waits, the sums
+// of a step are added up in the background and reported some steps later.
 //
 // Throws Error on every rank with one text (worker.h).
 #pragma once
@@ -54,8 +54,8 @@ class Trainer {
           at::Device device = at::kCPU);
   ~Trainer();
 
-  // `wants_stop` is asked when the rank's work of the step is done: whether the run should end after
-  // it (in an asynchronous run: after what is under way). One rank that says so is enough.
+  // `wants_stop` is asked when the rank's work of the step is done: whether the run should end
+  // after it (in an asynchronous run: after what is under way). One rank that says so is enough.
   StepReports step(const std::function<bool()>& wants_stop = {});
 
   // Whether all steps of the run were done, or as many as were wanted.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "chimera/base/check.h"
+#include "chimera/base/clock.h"
 #include "chimera/base/text.h"
 #include "chimera/transport/deadline.h"
 #include "chimera/transport/sum.h"
@@ -38,7 +39,7 @@ struct LocalSums::Sum {
 
   [[nodiscard]] bool done() const { return missing == 0 && finished == chunks; }
   void note_time() {
-    if (done()) done_s = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+    if (done()) done_s = now_s();
   }
   [[nodiscard]] std::size_t place(int rank) const {
     return static_cast<std::size_t>(std::ranges::lower_bound(members, rank) - members.begin());

@@ -37,7 +37,8 @@ struct Expected {
   int messages, capacity;
 };
 
-// The paper's table and figures for N = D = 4 with backward = 2 forward; GEMS: D F + N D B + (N-1) F.
+// The paper's table and figures for N = D = 4 with backward = 2 forward; GEMS: D F + N D B + (N-1)
+// F.
 TEST(Compare, HasTheFiguresOfThePaperForFourStages) {
   const std::vector<Expected> expected = {
       {"gpipe", 21, 3.0 / 7, 1, 1, 4, 4, 24, 0},

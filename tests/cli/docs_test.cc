@@ -1,6 +1,7 @@
-// What documents say that the program prints is what it prints. In a block of a document a line that
-// begins with "$ chimera " is a command, and the lines up to the next one, or to the end of the block,
-// are its output. CHIMERA_UPDATE_DOCS=1 build/cli_test --gtest_filter='Docs*' writes the output anew.
+// What documents say that the program prints is what it prints. In a block of a document a line
+// that begins with "$ chimera " is a command, and the lines up to the next one, or to the end of
+// the block, are its output. CHIMERA_UPDATE_DOCS=1 build/cli_test --gtest_filter='Docs*' writes the
+// output anew.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

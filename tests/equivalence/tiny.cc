@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "chimera/base/error.h"
 #include "chimera/base/random.h"
 #include "chimera/model/layer.h"
 #include "chimera/model/memory_meter.h"
@@ -209,6 +210,16 @@ std::vector<double> measure_peaks(const Config& config) {
     peaks[static_cast<std::size_t>(transport.rank())] = static_cast<double>(account->peak_bytes());
   });
   return peaks;
+}
+
+void expect_refused(const Config& config, const std::string& says) {
+  try {
+    (void)make_plan(config, 101);
+    ADD_FAILURE() << "not refused: " << says;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(says), std::string::npos)
+        << error.what() << "\nexpected: " << says;
+  }
 }
 
 void expect_equal(const Result& result, const Result& oracle, const std::string& what) {

@@ -44,6 +44,9 @@ struct Result {
 // Measured peaks in bytes, by rank, after the first step.
 [[nodiscard]] std::vector<double> measure_peaks(const Config& config);
 
+// make_plan refuses the configuration, and says this among other things.
+void expect_refused(const Config& config, const std::string& says);
+
 // Losses, norms and weights agree within 1e-10, of each tensor's largest value or of 1e-3 where
 // that is less (key biases have no gradient: what is there is noise).
 void expect_equal(const Result& result, const Result& oracle, const std::string& what);

@@ -10,9 +10,9 @@
 
 namespace chimera {
 
-// What went wrong first, or "": the program ends, every step of every stage is made of the gradients
-// of all micro-batches that it says and no other, each once, each computed from its inputs with the
-// weights of its forward, and nothing is left over.
+// What went wrong first, or "": the program ends, every step of every stage is made of the
+// gradients of all micro-batches that it says and no other, each once, each computed from its
+// inputs with the weights of its forward, and nothing is left over.
 [[nodiscard]] std::string interpret(const Program& program);
 
 }  // namespace chimera

@@ -1,6 +1,6 @@
 // Properties of all schedules, checked on random ones: of every generator, and drawn freely
-// (random_schedule.h). Where one fails, RapidCheck prints the smallest failing case that it finds and
-// an RC_PARAMS to see it again; RC_PARAMS="max_success=20000" looks longer.
+// (random_schedule.h). Where one fails, RapidCheck prints the smallest failing case that it finds
+// and an RC_PARAMS to see it again; RC_PARAMS="max_success=20000" looks longer.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -101,8 +101,8 @@ RC_GTEST_PROP(Property, SimulationTakesAtLeastTheCriticalPathAndEachWorkersWork,
   RC_ASSERT(time(ReducePolicy::kEagerOpt) <= at_end);
 }
 
-// The heart: a damaged program that computes something else than a training step is refused, whatever
-// the damage.
+// The heart: a damaged program that computes something else than a training step is refused,
+// whatever the damage.
 RC_GTEST_PROP(Property, ProgramsThatComputeSomethingElseAreRefused, ()) {
   const Schedule schedule = any_schedule();
   Program program = lower(schedule, any_policy());
