@@ -18,9 +18,10 @@ class Dataset {
   virtual ~Dataset() = default;
 
   [[nodiscard]] virtual std::int64_t vocabulary() const = 0;
-  [[nodiscard]] virtual int sequence() const = 0;
+  // Tokens to be predicted in samples [first, first + count): what a loss is the mean over.
+  [[nodiscard]] virtual std::int64_t tokens(std::int64_t first, int count) const = 0;
 
-  // Samples [first, first + count); first and count are not negative.
+  // Samples [first, first + count), all of one length; first and count are not negative.
   [[nodiscard]] virtual TokenBatch read(std::int64_t first, int count) const = 0;
 };
 
@@ -41,7 +42,9 @@ class TextDataset final : public Dataset {
   TextDataset(TokenFile tokens, const SamplingOptions& options);
 
   [[nodiscard]] std::int64_t vocabulary() const override { return tokens_.vocabulary(); }
-  [[nodiscard]] int sequence() const override { return sequence_; }
+  [[nodiscard]] std::int64_t tokens(std::int64_t, int count) const override {
+    return std::int64_t{sequence_} * count;
+  }
   [[nodiscard]] TokenBatch read(std::int64_t first, int count) const override;
 
   // Windows of the text: the samples of one epoch.

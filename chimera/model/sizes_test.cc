@@ -171,7 +171,7 @@ TEST_P(Sizes, OfWeightsAreThoseOfTheStore) {
 }
 
 TEST_P(Sizes, OfPassesAreThoseOfTheStage) {
-  std::vector<LoneStage> workers = lone_stages({.seed = 1, .loss_scale = 0.1});
+  std::vector<LoneStage> workers = lone_stages({.seed = 1});
   // Forward, and backward in reverse. The output, once made, goes on to its receiver.
   Message message;
   std::vector<Measured> forwards;

@@ -63,16 +63,18 @@ struct TestPipeline {
       begin += size;
     }
     CHECK(begin == batch.tokens.size(0));
-    context = {.seed = seed, .loss_scale = 1.0 / static_cast<double>(batch.targets.numel())};
+    context = {.seed = seed};
+    const double loss_scale = 1.0 / static_cast<double>(batch.targets.numel());
     for (int stage = 0; stage < std::ssize(split); ++stage) {
       if (stores.empty() || !one_store) {
         stores.push_back(std::make_unique<ParameterStore>(seed, spec.dtype));
       }
       stages.push_back(std::make_unique<TorchStage>(
           spec, split, stage, *stores.back(),
-          [this, parts](int micro) {
+          [this, parts, loss_scale](int micro) {
             Batch part = parts[static_cast<std::size_t>(micro)];
             part.step = optimizer_step;
+            part.loss_scale = loss_scale;
             return part;
           },
           recomputed_blocks));

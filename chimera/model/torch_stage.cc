@@ -136,7 +136,7 @@ at::Tensor TorchStage::loss_of(const at::Tensor& logits, const Batch& batch) con
   const at::Tensor wide = rows.scalar_type() == at::kBFloat16 ? rows.to(at::kFloat) : rows;
   const at::Tensor sum = at::cross_entropy_loss(
       wide, batch.targets.to(store_.device()).reshape({-1}), /*weight=*/{}, at::Reduction::Sum);
-  return sum * context_.loss_scale;
+  return sum * batch.loss_scale;
 }
 
 at::Tensor TorchStage::run_before(const at::Tensor& input, const Batch& batch) const {

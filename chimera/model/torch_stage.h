@@ -2,8 +2,7 @@
 //
 // A forward stashes the stage's input and its graph, and nothing of its output, whose bytes travel
 // on in the message; backward frees both. The last stage's output is its loss: the sum over tokens
-// of the cross entropy, times a scale that the trainer sets to one over the tokens of the whole
-// mini-batch. So gradients added up over micro-batches and replicas are those of the mean loss per
+// of the cross entropy, times one over the tokens of the whole mini-batch (Batch::loss_scale). So gradients added up over micro-batches and replicas are those of the mean loss per
 // token, however the mini-batch is cut. A micro-batch may be empty.
 //
 // Recompute: the stage's layers are cut in two, those that a recomputed forward does not keep and,
@@ -31,20 +30,21 @@ namespace chimera {
 
 // One micro-batch. Tokens and targets: [sequences, tokens] of int64, on the CPU.
 struct Batch {
-  at::Tensor tokens;                  // read by the first stage
-  at::Tensor targets;                 // read by the last stage
-  std::vector<std::int64_t> samples;  // global id of each sequence; for dropout
-  std::int64_t step = 0;              // of the optimizer; for dropout
+  at::Tensor tokens = {};                  // read by the first stage
+  at::Tensor targets = {};                 // read by the last stage
+  std::vector<std::int64_t> samples = {};  // global id of each sequence; for dropout
+  std::int64_t step = 0;                   // of the optimizer; for dropout
+  double loss_scale = 1;                   // one over the tokens of the whole mini-batch
 };
 
-// Gives a micro-batch of the step under way; called by the worker's thread, by every stage.
+// Gives a micro-batch of the step under way; called by the worker's thread, by every stage. Tokens
+// and targets may be missing where the stage does not read them.
 using BatchSource = std::function<Batch(int micro)>;
 
 // What the trainer sets before a pass over micro-batches.
 struct StepContext {
   bool training = true;  // false: forward only, no dropout, nothing stashed
   std::uint64_t seed = 0;
-  double loss_scale = 1;
 };
 
 class TorchStage final : public Stage {

@@ -39,6 +39,7 @@ std::vector<Interval> Worker::run_row(const Row& row) {
   for (const Action& action : row) {
     const double start = now_s();
     try {
+      if (options_.on_action) options_.on_action(action);
       run({&action, 1}, *this);
     } catch (const Error& error) {
       fail(action, error.code(), error.what());

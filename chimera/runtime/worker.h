@@ -34,6 +34,9 @@ struct Seat {
 using Stages = std::map<int, std::unique_ptr<Stage>>;
 
 struct WorkerOptions {
+  // Called before each action of a row: where a watch learns what the rank is at, and where tests
+  // put faults. What it throws ends the run as what the action throws.
+  std::function<void(const Action&)> on_action = {};
   // The optimizer's step, of one stage or of all that the worker holds (Action::stage), its
   // gradients reduced; may communicate.
   std::function<void(const Action&)> step = {};

@@ -83,7 +83,9 @@ Stages Trainer::make_stages() {
   for (const int stage : plan_.program.source.placement.stages_of(seat_.worker)) {
     auto made = std::make_unique<TorchStage>(
         plan_.config.model, plan_.split, stage, store_,
-        [this](int micro) { return batch_of(micro); },
+        [this, reads = stage == 0 || stage + 1 == plan_.program.source.stages()](int micro) {
+          return batch_of(micro, reads);
+        },
         plan_.recomputed[static_cast<std::size_t>(stage)]);
     stages_.push_back(made.get());
     stages[stage] = std::move(made);
@@ -92,31 +94,33 @@ Stages Trainer::make_stages() {
 }
 
 // Micro-batches are numbered through the program: through a step, or through the whole run.
-Batch Trainer::batch_of(int micro) const {
+// The stages between the ends need no tokens, and their processes no text.
+Batch Trainer::batch_of(int micro, bool reads_tokens) const {
   const int micros = plan_.cut.micros;
   const std::int64_t steps_ahead = micro / micros;
   const MicroBatch cut =
       plan_.cut
           .groups[static_cast<std::size_t>(seat_.group)][static_cast<std::size_t>(micro % micros)];
-  const std::int64_t first = first_sample_ + steps_ahead * plan_.config.train.batch + cut.first;
+  const int size = plan_.config.train.batch;
+  const std::int64_t mini_batch = first_sample_ + steps_ahead * size;
+  const std::int64_t first = mini_batch + cut.first;
+  Batch batch{.step = plan_.asynchronous ? steps_ahead : step_};
+  batch.samples.resize(static_cast<std::size_t>(cut.count));
+  std::iota(batch.samples.begin(), batch.samples.end(), first);
+  if (!reads_tokens) return batch;
   const TokenBatch samples = dataset_.read(first, cut.count);
   const auto tensor = [&](const std::vector<Token>& tokens) {
     return at::tensor(tokens, at::kLong).view({samples.samples, samples.sequence});
   };
-  Batch batch{tensor(samples.tokens),
-              tensor(samples.targets),
-              {},
-              plan_.asynchronous ? steps_ahead : step_};
-  batch.samples.resize(static_cast<std::size_t>(cut.count));
-  std::iota(batch.samples.begin(), batch.samples.end(), first);
+  batch.tokens = tensor(samples.tokens);
+  batch.targets = tensor(samples.targets);
+  batch.loss_scale = 1 / static_cast<double>(dataset_.tokens(mini_batch, size));
   return batch;
 }
 
 void Trainer::begin_pass(bool training, std::int64_t first_sample) {
   first_sample_ = first_sample;
-  const double tokens = static_cast<double>(plan_.config.train.batch) * dataset_.sequence();
-  const StepContext context{
-      .training = training, .seed = plan_.config.train.seed, .loss_scale = 1 / tokens};
+  const StepContext context{.training = training, .seed = plan_.config.train.seed};
   for (TorchStage* stage : stages_) stage->begin_step(context);
 }
 

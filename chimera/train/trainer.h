@@ -78,7 +78,7 @@ class Trainer {
   struct Pending;
 
   [[nodiscard]] Stages make_stages();
-  [[nodiscard]] Batch batch_of(int micro) const;
+  [[nodiscard]] Batch batch_of(int micro, bool reads_tokens) const;
   void begin_pass(bool training, std::int64_t first_sample);
   void step_weights(const Action& action);
   void step_all();

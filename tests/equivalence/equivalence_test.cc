@@ -3,6 +3,7 @@
 // docs/cases.md.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <set>
 
@@ -243,6 +244,27 @@ TEST(Equivalence, BFloat16FollowsFloat32) {
   const Result half = run_chimera(config);
   for (std::size_t step = 0; step < single.losses.size(); ++step) {
     EXPECT_NEAR(half.losses[step], single.losses[step], 0.02 * single.losses[step]);
+  }
+}
+
+// Lengths that change from step to step, and from replica to replica within one.
+// Reported cases (docs/cases.md): H6, S6, S7.
+TEST(Equivalence, SequencesMayChangeTheirLength) {
+  Config config = tiny_config();
+  config.model.sequence = 24;
+  config.train.batch = 8;
+  const auto by_step = [](std::int64_t sample) { return std::array{16, 24, 8}[sample / 8 % 3]; };
+  const auto by_replica = [](std::int64_t sample) { return std::array{7, 8}[sample / 4 % 2]; };
+  for (const Lengths& lengths : {Lengths(by_step), Lengths(by_replica)}) {
+    const Result oracle = run_one_device(config, lengths);
+    for (const Layout& layout : {Layout{"gpipe", 2, 1}, Layout{"1f1b", 4, 1},
+                                 Layout{"chimera", 4, 1}, Layout{"chimera", 4, 2}}) {
+      for (const int width : {1, 2}) {
+        Config cut = with_layout(config, layout);
+        cut.pipeline.width = width;
+        expect_equal(run_chimera(cut, lengths), oracle, describe(cut));
+      }
+    }
   }
 }
 

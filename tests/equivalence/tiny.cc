@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/base/random.h"
 #include "chimera/model/layer.h"
@@ -39,15 +40,23 @@ std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const ParameterS
 
 }  // namespace
 
+std::int64_t TinyDataset::tokens(std::int64_t first, int count) const {
+  std::int64_t sum = 0;
+  for (std::int64_t sample = first; sample < first + count; ++sample) sum += lengths_(sample);
+  return sum;
+}
+
 TokenBatch TinyDataset::read(std::int64_t first, int count) const {
-  TokenBatch batch{count, sequence_, {}, {}};
+  const int sequence = lengths_(first);
+  TokenBatch batch{count, sequence, {}, {}};
   for (std::int64_t sample = first; sample < first + count; ++sample) {
     const RandomStream random(99, static_cast<std::uint32_t>(sample));
     const auto token = [&](int position) {
       return static_cast<Token>(random.uniform(static_cast<std::uint64_t>(position)) *
                                 static_cast<double>(vocabulary_));
     };
-    for (int position = 0; position < sequence_; ++position) {
+    CHECK(lengths_(sample) == sequence);
+    for (int position = 0; position < sequence; ++position) {
       batch.tokens.push_back(token(position));
       batch.targets.push_back(token(position + 1));
     }
@@ -69,8 +78,16 @@ Config tiny_config() {
   return config;
 }
 
-Result run_chimera(const Config& config) {
-  const TinyDataset dataset(101, config.model.sequence);
+namespace {
+
+TinyDataset tiny_dataset(const Config& config, const Lengths& lengths) {
+  return lengths ? TinyDataset(101, lengths) : TinyDataset(101, config.model.sequence);
+}
+
+}  // namespace
+
+Result run_chimera(const Config& config, const Lengths& lengths) {
+  const TinyDataset dataset = tiny_dataset(config, lengths);
   const TrainPlan plan = make_plan(config, dataset.vocabulary());
   Result result;
   launch_local(plan.ranks(), {.limit_s = 60, .describe = describe_tag}, [&](Transport& transport) {
@@ -94,9 +111,9 @@ namespace {
 // A whole model and what trains it, one step at a time.
 class OneDevice {
  public:
-  explicit OneDevice(const Config& config)
+  explicit OneDevice(const Config& config, const Lengths& lengths = {})
       : config_(config),
-        dataset_(101, config.model.sequence),
+        dataset_(tiny_dataset(config, lengths)),
         store_(config.train.seed, config.model.dtype),
         model_(whole_model(config.model, store_)),
         optimizer_(parameter_groups(store_, config.train.weight_decay)) {
@@ -110,20 +127,33 @@ class OneDevice {
   // Loss and gradients of the mini-batch of a step, with the weights as they are.
   void compute(std::int64_t step) {
     const int batch = config_.train.batch;
-    const TokenBatch data = dataset_.read(step * batch, batch);
-    std::vector<std::int64_t> samples(static_cast<std::size_t>(batch));
-    std::iota(samples.begin(), samples.end(), step * batch);
-    const Pass pass{.training = true, .seed = config_.train.seed, .step = step, .samples = samples};
+    const std::int64_t first = step * batch, end = first + batch;
     store_.zero_gradients();
-    const at::Tensor tokens =
-        at::tensor(data.tokens, at::kLong).view({batch, config_.model.sequence});
-    const at::Tensor logits = model_.forward(tokens, pass);
-    const at::Tensor loss =
-        at::cross_entropy_loss(logits.flatten(0, 1), at::tensor(data.targets, at::kLong));
-    loss.backward();
-    result_.losses.push_back(loss.item<double>());
+    double loss = 0;
+    // At once what is of one length: usually the whole mini-batch.
+    for (std::int64_t begin = first, next = first; begin < end; begin = next) {
+      while (next < end && dataset_.tokens(next, 1) == dataset_.tokens(begin, 1)) ++next;
+      loss += backward(step, begin, static_cast<int>(next - begin), dataset_.tokens(first, batch));
+    }
+    result_.losses.push_back(loss);
     const double limit = config_.train.clip > 0 ? config_.train.clip : 1e300;
     result_.norms.push_back(torch::nn::utils::clip_grad_norm_(parameters_, limit));
+  }
+
+  // Of samples of one length: their part of the mean loss over the tokens of the step.
+  double backward(std::int64_t step, std::int64_t first, int count, std::int64_t step_tokens) {
+    const TokenBatch data = dataset_.read(first, count);
+    std::vector<std::int64_t> samples(static_cast<std::size_t>(count));
+    std::iota(samples.begin(), samples.end(), first);
+    const Pass pass{.training = true, .seed = config_.train.seed, .step = step, .samples = samples};
+    const at::Tensor tokens = at::tensor(data.tokens, at::kLong).view({count, data.sequence});
+    const at::Tensor logits = model_.forward(tokens, pass);
+    const at::Tensor mean =
+        at::cross_entropy_loss(logits.flatten(0, 1), at::tensor(data.targets, at::kLong));
+    const at::Tensor loss =
+        mean * (static_cast<double>(data.targets.size()) / static_cast<double>(step_tokens));
+    loss.backward();
+    return loss.item<double>();
   }
 
   void update(std::int64_t step) {
@@ -159,8 +189,8 @@ class OneDevice {
 
 }  // namespace
 
-Result run_one_device(const Config& config) {
-  OneDevice device(config);
+Result run_one_device(const Config& config, const Lengths& lengths) {
+  OneDevice device(config, lengths);
   for (std::int64_t step = 0; step < config.train.steps; ++step) {
     device.compute(step);
     device.update(step);

@@ -2,6 +2,8 @@
 // device as a plain loop over the whole mini-batch, with PyTorch's own loss, clipping and AdamW.
 #pragma once
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "chimera/data/dataset.h"
@@ -10,19 +12,24 @@
 
 namespace chimera::tiny {
 
+// How long a sample is.
+using Lengths = std::function<int(std::int64_t sample)>;
+
 // Random tokens below a vocabulary, by sample number.
 class TinyDataset final : public Dataset {
  public:
   TinyDataset(std::int64_t vocabulary, int sequence)
-      : vocabulary_(vocabulary), sequence_(sequence) {}
+      : TinyDataset(vocabulary, [sequence](std::int64_t) { return sequence; }) {}
+  TinyDataset(std::int64_t vocabulary, Lengths lengths)
+      : vocabulary_(vocabulary), lengths_(std::move(lengths)) {}
 
   [[nodiscard]] std::int64_t vocabulary() const override { return vocabulary_; }
-  [[nodiscard]] int sequence() const override { return sequence_; }
+  [[nodiscard]] std::int64_t tokens(std::int64_t first, int count) const override;
   [[nodiscard]] TokenBatch read(std::int64_t first, int count) const override;
 
  private:
   std::int64_t vocabulary_;
-  int sequence_;
+  Lengths lengths_;
 };
 
 struct Result {
@@ -33,8 +40,9 @@ struct Result {
 // fp64, 8 blocks, hidden 16, sequence 8, vocabulary 101, clipping on, 10 steps.
 [[nodiscard]] Config tiny_config();
 
-[[nodiscard]] Result run_chimera(const Config& config);
-[[nodiscard]] Result run_one_device(const Config& config);
+// On tiny data, all of model.sequence, or of the lengths given.
+[[nodiscard]] Result run_chimera(const Config& config, const Lengths& lengths = {});
+[[nodiscard]] Result run_one_device(const Config& config, const Lengths& lengths = {});
 
 // One device that computes the gradient of step t not with the newest weights x(t) but, for the
 // parameters of each stage, with x(max(0, t - delay[stage])), and then updates x(t) with it.
