@@ -12,6 +12,7 @@
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
+#include "chimera/runtime/launched_process.h"
 
 namespace chimera {
 namespace {
@@ -68,9 +69,13 @@ std::string printable(std::string text) {
   return text;
 }
 
+// Of several processes each says its own, with its rank in front of all but rank 0's.
 int report(const std::string& what, int code) {
+  const auto process = launched_process();
+  std::string line = cat("chimera: error: ", printable(what), "\n");
+  if (process && process->rank > 0) line = cat("rank ", process->rank, ": ", line);
   std::cout.flush();
-  std::cerr << "chimera: error: " << printable(what) << std::endl;
+  std::cerr << line << std::flush;  // at once, so that lines of processes do not mix
   return code;
 }
 

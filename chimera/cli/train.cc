@@ -1,15 +1,9 @@
 // chimera train: the training job, readable from top to bottom.
-#include <ATen/Parallel.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,15 +12,19 @@
 #include "chimera/base/file.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
-#include "chimera/cli/terminal.h"
-#include "chimera/cli/train_progress.h"
+#include "chimera/cli/train_data.h"
+#include "chimera/cli/train_interrupt.h"
+#include "chimera/cli/train_log.h"
+#include "chimera/cli/train_run.h"
 #include "chimera/cli/train_summary.h"
-#include "chimera/data/dataset.h"
 #include "chimera/model/memory_meter.h"
+#include "chimera/runtime/agreement.h"
+#include "chimera/runtime/clock_offset.h"
 #include "chimera/runtime/launch.h"
+#include "chimera/runtime/launched_process.h"
 #include "chimera/runtime/tags.h"
+#include "chimera/schedule/text_form.h"
 #include "chimera/train/config.h"
-#include "chimera/train/measure.h"
 #include "chimera/train/plan.h"
 #include "chimera/train/sample.h"
 #include "chimera/train/trainer.h"
@@ -40,143 +38,7 @@ struct TrainOptions {
   std::string log, save, timeline;
 };
 
-// ---- Ctrl-C: the first ends the run after the step, a second at once.
-
-std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-void handle_interrupt(int) { interrupted = true; }
-
-void catch_interrupt() {
-  struct sigaction action = {};
-  action.sa_handler = handle_interrupt;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
-// ---- the log: one JSON object a step
-
-class StepLog {
- public:
-  explicit StepLog(const std::string& path) : path_(path) {
-    if (path.empty()) return;
-    file_.open(path, std::ios::binary | std::ios::trunc);
-    check();
-  }
-
-  void write(const StepLine& line) {
-    if (path_.empty()) return;
-    const nlohmann::ordered_json object = {{"step", line.step},
-                                           {"loss", line.loss},
-                                           {"gradient_norm", line.gradient_norm},
-                                           {"learning_rate", line.learning_rate},
-                                           {"tokens_per_s", line.tokens_per_s},
-                                           {"bubble_ratio", line.bubble_ratio},
-                                           {"predicted_bubble_ratio", line.predicted_bubble_ratio},
-                                           {"seconds", line.seconds}};
-    file_ << object.dump() << std::endl;
-    check();
-  }
-
- private:
-  void check() const {
-    if (file_) return;
-    throw Error(ErrorCode::kIo, cat("cannot write the log '", path_,
-                                    "'; is its folder there and writable, and the disk not full?"));
-  }
-
-  std::string path_;
-  std::ofstream file_;
-};
-
-// ---- the run
-
-class Run {
- public:
-  // Memory over time is noted only where someone will look at it: it costs time.
-  Run(const TrainPlan& plan, const Dataset& dataset, StepLog& log, bool samples_memory)
-      : plan_(plan),
-        samples_memory_(samples_memory),
-        dataset_(dataset),
-        log_(log),
-        progress_(plan.config.train.steps, is_terminal(), terminal_columns()) {
-    const auto ranks = static_cast<std::size_t>(plan.ranks());
-    outcome_.peak_stash.resize(ranks);
-    outcome_.peak_bytes.resize(ranks);
-    outcome_.memory.resize(ranks);
-  }
-
-  Outcome train() {
-    const CheckedOptions options{.limit_s = plan_.config.pipeline.limit_s,
-                                 .describe = describe_tag};
-    try {
-      launch_local(plan_.ranks(), options, [this](Transport& transport) { run_rank(transport); });
-    } catch (...) {
-      progress_.finish();
-      throw;
-    }
-    progress_.finish();
-    return std::move(outcome_);
-  }
-
- private:
-  void run_rank(Transport& transport) {
-    at::set_num_threads(plan_.config.pipeline.threads);
-    const auto rank = static_cast<std::size_t>(transport.rank());
-    const auto account = std::make_shared<Account>();
-    const AccountScope scope(account);
-    Trainer trainer(plan_, dataset_, transport);
-    account->reset_peak();
-    for (std::int64_t step = 0; !trainer.done(); ++step) {
-      if (samples_memory_) account->start_sampling();
-      StepReports reports = trainer.step([] { return interrupted.load(); });
-      if (samples_memory_ && is_drawn(step)) outcome_.memory[rank] = account->stop_sampling();
-      if (rank != 0) continue;
-      for (StepReport& report : reports) record(report);
-    }
-    outcome_.peak_stash[rank] = trainer.peak_stash();
-    outcome_.peak_bytes[rank] = static_cast<double>(account->peak_bytes());
-    NamedTensors weights = trainer.gather_weights();
-    if (transport.rank() == 0) outcome_.weights = std::move(weights);
-  }
-
-  // The last step so far; of an asynchronous run, whose last steps drain it, one in its middle.
-  [[nodiscard]] bool is_drawn(std::int64_t step) const {
-    return !plan_.asynchronous || step <= plan_.config.train.steps / 2;
-  }
-
-  [[nodiscard]] double predicted_bubble_ratio(const Timeline& step) const {
-    const Timeline expected = predicted(plan_.proved(), step);
-    return step_bubble_ratio(
-        plan_.asynchronous ? middle_step(expected, plan_.cut.micros) : expected,
-        plan_.asynchronous);
-  }
-
-  void record(StepReport& report) {
-    const TrainConfig& config = plan_.config.train;
-    const double tokens = static_cast<double>(config.batch) * plan_.config.model.sequence;
-    const StepLine line{.step = report.step + 1,
-                        .loss = report.loss,
-                        .gradient_norm = report.gradient_norm,
-                        .learning_rate = report.learning_rate,
-                        .tokens_per_s = tokens / report.seconds,
-                        .bubble_ratio = step_bubble_ratio(report.timeline, plan_.asynchronous),
-                        .predicted_bubble_ratio = predicted_bubble_ratio(report.timeline),
-                        .seconds = report.seconds};
-    outcome_.lines.push_back(line);
-    if (is_drawn(report.step)) outcome_.drawn = std::move(report);
-    log_.write(line);
-    progress_.show(line);
-  }
-
-  const TrainPlan& plan_;
-  bool samples_memory_;
-  const Dataset& dataset_;
-  StepLog& log_;
-  TrainProgress progress_;
-  Outcome outcome_;  // each rank writes its own element; the rest is rank 0's
-};
+// ---- what is refused before the start
 
 // Outputs would replace what the run reads, or each other.
 void refuse_overwriting(const TrainOptions& options, const Config& config) {
@@ -210,27 +72,17 @@ void check_timeline_name(const std::string& path) {
   check_writable(path);
 }
 
-int train(const TrainOptions& options) {
-  install_memory_meter();
-  const Config config = load_config(options.config, options.overrides);
-  if (config.data.text.empty()) {
-    throw Error(ErrorCode::kUsage, "data.text is empty; expected the path of a text file");
-  }
-  const auto tokenizer = make_tokenizer(config.data.tokenizer);
-  TokenFile tokens = open_text(config.data.text, *tokenizer);
-  // The data first: it bounds the batch, and so what the plan may take.
-  const TextDataset dataset(
-      std::move(tokens),
-      {.sequence = config.model.sequence, .batch = config.train.batch, .seed = config.train.seed});
-  const TrainPlan plan = make_plan(config, dataset.vocabulary());
+// Of the process that writes them.
+void prepare_outputs(const TrainOptions& options, const Config& config) {
   refuse_overwriting(options, config);
-  StepLog log(options.log);
   if (!options.save.empty()) prepare_folder(options.save);
   check_timeline_name(options.timeline);
-  introduce(plan, dataset.windows());
-  catch_interrupt();
-  const Outcome outcome = Run(plan, dataset, log, !options.timeline.empty()).train();
-  if (outcome.lines.back().step < config.train.steps) {
+}
+
+// ---- what the process of rank 0 says and writes
+
+void finish(const TrainOptions& options, const TrainPlan& plan, const Outcome& outcome) {
+  if (outcome.lines.back().step < plan.config.train.steps) {
     std::cout << "stopped after step " << outcome.lines.back().step << " as asked\n";
   }
   summarise(plan, outcome);
@@ -241,6 +93,121 @@ int train(const TrainOptions& options) {
   if (!options.save.empty()) {
     save_model(options.save, plan.config, outcome.weights);
     std::cout << "\nsaved to " << options.save << "\n";
+  }
+}
+
+LaunchOptions launch_options(const LimitsConfig& limits) {
+  return {.limit_s = limits.seconds, .startup_limit_s = limits.startup_seconds};
+}
+
+// ---- one process, a thread each rank
+
+void train_in_threads(const TrainOptions& options, const Config& config) {
+  const TextDataset dataset = open_data(config);  // first: it bounds the batch
+  const TrainPlan plan = make_plan(config, dataset.vocabulary());
+  prepare_outputs(options, config);
+  StepLog log(options.log);
+  introduce(plan, dataset.windows());
+  catch_interrupts();
+  Outcome outcome;
+  {
+    Run run(plan, dataset, log, !options.timeline.empty());
+    launch_threads(plan.ranks(), launch_options(config.limits), [&](const Rank& rank) {
+      run.run_rank(rank.transport, {.on_action = rank.on_action});
+    });
+    outcome = run.take_outcome();
+  }
+  finish(options, plan, outcome);
+}
+
+// ---- many processes, a rank each
+
+// What must be the same everywhere before a plan can be made, and after.
+Facts facts_of(const Config& config) {
+  Facts facts = {{"version", CHIMERA_VERSION}};
+  for (const std::string_view line : split(print(config), '\n')) {
+    if (const auto equals = line.find(" = "); equals != std::string_view::npos) {
+      facts.emplace_back(line.substr(0, equals), line.substr(equals + 3));
+    }
+  }
+  return facts;
+}
+
+Facts facts_of(const TrainPlan& plan) {
+  return {{"program", digest(print(plan.program.source))},
+          {"split", join(plan.split, ",")},
+          {"recompute", join(plan.recomputed, ",")}};
+}
+
+void check_ranks(const TrainPlan& plan, int processes) {
+  if (plan.ranks() == processes) return;
+  throw Error(ErrorCode::kUsage, cat("the run has ", plan.ranks(), " ranks (", plan.workers(),
+                                     " workers x width ", plan.config.pipeline.width, "), but ",
+                                     processes, processes == 1 ? " process was" : " processes were",
+                                     " started; start as many, as with mpirun -n ", plan.ranks(),
+                                     ", or change pipeline.stages or pipeline.width"));
+}
+
+bool reads_data(const TrainPlan& plan, int rank) {
+  const auto stages = plan.program.source.placement.stages_of(rank % plan.workers());
+  return std::any_of(stages.begin(), stages.end(), [&](int stage) {
+    return stage == 0 || stage + 1 == plan.program.source.stages();
+  });
+}
+
+void train_in_processes(const TrainOptions& options, const Config& config) {
+  launch_process(launch_options(config.limits), [&](const Rank& rank) {
+    Transport& transport = rank.transport;
+    const bool leads = transport.rank() == 0;
+    agree(transport, facts_of(config));
+    std::optional<TextDataset> text;
+    if (leads) text.emplace(open_data(config));
+    if (leads) tell_summary(transport, summary(*text));
+    const DataSummary data = leads ? summary(*text) : hear_summary(transport);
+    const TrainPlan plan = make_plan(config, data.vocabulary);
+    check_ranks(plan, transport.size());
+    agree(transport, facts_of(plan));
+    if (!leads && reads_data(plan, transport.rank())) {
+      text.emplace(open_data(config));
+      check_same_text(config, transport.rank(), summary(*text), data);
+    }
+    if (leads) prepare_outputs(options, config);
+    StepLog log(leads ? options.log : "");
+    if (leads) introduce(plan, data.windows);
+    catch_interrupts();
+    const UnreadDataset unread;
+    const Dataset& dataset = text ? static_cast<const Dataset&>(*text) : unread;
+    std::optional<Run> run(std::in_place, plan, dataset, log, !options.timeline.empty());
+    run->run_rank(transport,
+                  {.clock_offset_s = clock_offset_s(transport), .on_action = rank.on_action});
+    const Outcome outcome = run->take_outcome();
+    run.reset();
+    if (leads) finish(options, plan, outcome);
+  });
+}
+
+// Whether this process is one of several of a job.
+bool uses_processes(const PipelineConfig& pipeline) {
+  const auto process = launched_process();
+  const bool is_one_of_many = process && process->size > 1;
+  if (pipeline.transport == "mpi") return true;
+  if (pipeline.transport == "local" && is_one_of_many) {
+    throw Error(
+        ErrorCode::kUsage,
+        cat("pipeline.transport is local, but ", process->launcher, " started ", process->size,
+            " processes, and each would train by itself; set pipeline.transport=mpi, or "
+            "start one process"));
+  }
+  return is_one_of_many;
+}
+
+int train(const TrainOptions& options) {
+  install_memory_meter();
+  const Config config = load_config(options.config, options.overrides);
+  if (uses_processes(config.pipeline)) {
+    train_in_processes(options, config);
+  } else {
+    train_in_threads(options, config);
   }
   return kOk;
 }

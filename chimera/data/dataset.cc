@@ -1,5 +1,6 @@
 #include "chimera/data/dataset.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "chimera/base/check.h"
@@ -44,6 +45,19 @@ std::int64_t TextDataset::window(std::int64_t sample) const {
   const Permutation order(static_cast<std::uint64_t>(windows_), seed_,
                           static_cast<std::uint64_t>(sample / windows_));
   return static_cast<std::int64_t>(order(static_cast<std::uint64_t>(sample % windows_)));
+}
+
+std::uint64_t TextDataset::fingerprint() const {
+  constexpr std::int64_t kLooks = 64;
+  std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a, a token at a time
+  std::vector<Token> row(static_cast<std::size_t>(sequence_) + 1);
+  for (std::int64_t look = 0; look < std::min(kLooks, windows_); ++look) {
+    tokens_.read(look * (windows_ - 1) / std::max<std::int64_t>(kLooks - 1, 1) * sequence_, row);
+    for (const Token token : row) {
+      hash = (hash ^ static_cast<std::uint64_t>(token)) * 0x100000001B3;
+    }
+  }
+  return hash;
 }
 
 TokenBatch TextDataset::read(std::int64_t first, int count) const {

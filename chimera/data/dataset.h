@@ -50,6 +50,9 @@ class TextDataset final : public Dataset {
   // Windows of the text: the samples of one epoch.
   [[nodiscard]] std::int64_t windows() const { return windows_; }
 
+  // 64 bits of some windows all over the text: other for other texts, all but surely.
+  [[nodiscard]] std::uint64_t fingerprint() const;
+
   // The window that a sample is.
   [[nodiscard]] std::int64_t window(std::int64_t sample) const;
 

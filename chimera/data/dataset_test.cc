@@ -133,5 +133,12 @@ TEST(TextDataset, RefusesCountsBelowOne) {
   EXPECT_EQ(message(9, {4, -1, 0}), "sequence is 4 and batch is -1; both must be at least 1");
 }
 
+TEST(TextDataset, FingerprintTellsTextsApart) {
+  const std::uint64_t first = counting_dataset(100, 4, 1, 1).fingerprint();
+  EXPECT_EQ(first, counting_dataset(100, 4, 1, 2).fingerprint());  // the seed is not of the text
+  EXPECT_NE(first, counting_dataset(101, 4, 1, 1).fingerprint());
+  EXPECT_NE(first, counting_dataset(1, 4, 1, 1).fingerprint());
+}
+
 }  // namespace
 }  // namespace chimera

@@ -8,6 +8,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/runtime/tags.h"
 #include "chimera/transport/local.h"
 
 namespace chimera {
@@ -63,6 +64,20 @@ void launch_local(int ranks, const CheckedOptions& options,
   }
   for (std::thread& thread : threads) thread.join();
   first.rethrow(world.aborted());
+}
+
+void launch_threads(int ranks, const LaunchOptions& options,
+                    const std::function<void(const Rank&)>& body) {
+  launch_local(ranks, {.limit_s = options.limit_s, .describe = describe_tag},
+               [&](Transport& transport) {
+                 body({transport, {}});
+               });
+}
+
+void launch_process(const LaunchOptions&, const std::function<void(const Rank&)>&) {
+  throw Error(
+      ErrorCode::kUsage,
+      "this program is built without MPI; set pipeline.transport=local and start one process");
 }
 
 }  // namespace chimera

@@ -1,15 +1,38 @@
-// Runs one function on every rank of a local world, a thread each.
+// Starts the ranks of a job: all of them as threads of this process, or the one that this process
+// is.
+//
+// The first error of any rank ends all of them with its text: where one throws, the others are told
+// (Transport::abort). Nothing here waits without a limit.
 #pragma once
 
 #include <functional>
 
+#include "chimera/schedule/action.h"
 #include "chimera/transport/checked.h"
 #include "chimera/transport/transport.h"
 
 namespace chimera {
 
-// Returns when all ranks have returned. Where one throws, the others are told (Transport::abort),
-// all threads are joined, and the first error is thrown on with its text.
+// What a rank's function gets.
+struct Rank {
+  Transport& transport;
+  std::function<void(const Action&)> on_action;  // to be called before each (WorkerOptions)
+};
+
+struct LaunchOptions {
+  double limit_s = 30;           // of one action, and of the silence of a rank
+  double startup_limit_s = 300;  // until all ranks have begun
+};
+
+// A thread for each rank. Returns when all have returned; throws the first error.
+void launch_threads(int ranks, const LaunchOptions& options,
+                    const std::function<void(const Rank&)>& body);
+
+// This process's rank of an MPI job: as many ranks as processes were started. Throws Error.
+void launch_process(const LaunchOptions& options, const std::function<void(const Rank&)>& body);
+
+// Threads without a watch, for tests: waits are limited by the checked transport alone. Returns
+// when all ranks have returned; throws the first error.
 void launch_local(int ranks, const CheckedOptions& options,
                   const std::function<void(Transport&)>& body);
 

@@ -8,6 +8,10 @@ std::string describe_tag(Tag tag) {
   if (tag == kStepTag) return "sum of losses and norms";
   if (tag == kTimesTag) return "times of a step";
   if (tag == kWeightsTag) return "weights";
+  if (tag == kAgreementTag) return "facts to agree on";
+  if (tag == kClockTag) return "time of a clock";
+  if (tag == kReplicaTag) return "digests of weights";
+  if (tag == kOutcomeTag) return "summary of a rank";
   if ((tag & (Tag{1} << 62)) != 0) {
     const Tag first = (tag >> 40) & 0xFFFFF, last = (tag >> 20) & 0xFFFFF;
     return first == last ? cat("gradients of stage ", first)

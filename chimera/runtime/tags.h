@@ -26,6 +26,12 @@ inline constexpr Tag kStepTag = Tag{1} << 61;
 // What ranks tell rank 0 after a step: when they did what, and their weights.
 inline constexpr Tag kTimesTag = kStepTag + 1;
 inline constexpr Tag kWeightsTag = kStepTag + 2;
+// At the start: facts that all must agree on, and the time of clocks.
+inline constexpr Tag kAgreementTag = kStepTag + 3;
+inline constexpr Tag kClockTag = kStepTag + 4;
+// What ranks tell rank 0 on the way and at the end: digests of their weights, and what they held.
+inline constexpr Tag kReplicaTag = kStepTag + 5;
+inline constexpr Tag kOutcomeTag = kStepTag + 6;
 
 // In words, for messages.
 [[nodiscard]] std::string describe_tag(Tag tag);

@@ -244,6 +244,10 @@ const std::vector<Key>& keys() {
       integer(
           "train", "seed", "of initial weights, dropout and the order of data",
           [](auto& c) -> auto& { return c.train.seed; }, 0, kLong),
+      integer(
+          "train", "check_replicas_every",
+          "steps from one check that replicas are bitwise equal to the next; 0: none",
+          [](auto& c) -> auto& { return c.train.check_replicas_every; }, 0, kLong),
       text(
           "pipeline", "schedule", schedule_names(),
           [](auto& c) -> auto& { return c.pipeline.schedule; }),
@@ -283,14 +287,21 @@ const std::vector<Key>& keys() {
           "gigabytes a worker may hold, one number or one for each worker; empty: no limit",
           [](auto& c) -> auto& { return c.pipeline.memory; }, read_numbers),
       text(
-          "pipeline", "transport", "local: the workers are threads",
+          "pipeline", "transport",
+          "local: workers are threads; mpi: processes; auto: as the launcher says",
           [](auto& c) -> auto& { return c.pipeline.transport; }),
       integer(
           "pipeline", "threads", "intra-op threads of each worker",
           [](auto& c) -> auto& { return c.pipeline.threads; }, 1, 1024),
+      flag(
+          "pipeline", "bind", "bind processes to cores, where there are enough and mpirun did not",
+          [](auto& c) -> auto& { return c.pipeline.bind; }),
       number(
-          "pipeline", "limit_s", "longest wait for a message, in seconds",
-          [](auto& c) -> auto& { return c.pipeline.limit_s; }, 0, true),
+          "limits", "seconds", "longest action, and longest silence of a rank, before the run ends",
+          [](auto& c) -> auto& { return c.limits.seconds; }, 0, true),
+      number(
+          "limits", "startup_seconds", "longest time until every rank has begun its first step",
+          [](auto& c) -> auto& { return c.limits.startup_seconds; }, 0, true),
   };
   return table;
 }

@@ -27,6 +27,7 @@ struct TrainConfig {
   double weight_decay = 0.1;  // of matrices; biases and norms have none
   double clip = 1.0;          // largest global gradient norm; 0: no limit
   std::uint64_t seed = 1;
+  std::int64_t check_replicas_every = 0;  // steps; 0: never
 };
 
 struct PipelineConfig {
@@ -42,9 +43,15 @@ struct PipelineConfig {
   double bucket_mb = 16;  // most of a stage's gradients in one all-reduce
   std::string recompute = "none";
   std::string memory;  // GB that a worker may hold; one number, or one for each worker; empty: all
-  std::string transport = "local";
-  int threads = 1;       // intra-op threads of each worker
-  double limit_s = 300;  // longest wait for a message
+  std::string transport = "auto";  // auto: mpi where a launcher started several processes
+  int threads = 1;                 // intra-op threads of each worker
+  bool bind = true;                // workers to cores, where there are enough of them
+};
+
+// After how long a run that makes no progress ends, with the rank that is to blame.
+struct LimitsConfig {
+  double seconds = 30;           // for one action, and for a rank to give no sign of life
+  double startup_seconds = 300;  // until every rank has begun
 };
 
 // The PATH of pipeline.schedule = "file:PATH"; nothing where it names a generator.
@@ -55,6 +62,7 @@ struct Config {
   DataConfig data;
   TrainConfig train;
   PipelineConfig pipeline;
+  LimitsConfig limits;
 };
 
 // Reads a file, then applies overrides in order ("pipeline.stages=4"). Throws Error (kUsage) for

@@ -33,8 +33,8 @@ void check_pipeline(const PipelineConfig& pipeline) {
     throw Error(ErrorCode::kUsage, cat("pipeline.bucket_mb is ", pipeline.bucket_mb,
                                        "; expected megabytes from ", kLeastMb, " to ", kMostMb));
   }
-  constexpr std::array<std::string_view, 1> kTransports = {"local"};
-  if (pipeline.transport != kTransports[0]) {
+  constexpr std::array<std::string_view, 3> kTransports = {"auto", "local", "mpi"};
+  if (std::find(kTransports.begin(), kTransports.end(), pipeline.transport) == kTransports.end()) {
     throw Error(ErrorCode::kUsage, unknown_word("transport", pipeline.transport, kTransports));
   }
   const std::int64_t ranks = std::int64_t{pipeline.stages} * pipeline.width;

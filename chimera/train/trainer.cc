@@ -14,6 +14,7 @@
 #include "chimera/model/tensor.h"
 #include "chimera/runtime/tags.h"
 #include "chimera/train/learning_rate.h"
+#include "chimera/train/replicas.h"
 
 namespace chimera {
 // What all ranks add up: one sum of doubles.
@@ -47,32 +48,33 @@ struct Trainer::Pending {
 };
 
 Trainer::Trainer(const TrainPlan& plan, const Dataset& dataset, Transport& transport,
-                 at::Device device)
+                 TrainerOptions options)
     : plan_(plan),
       dataset_(dataset),
       transport_(transport),
+      clock_offset_s_(options.clock_offset_s),
       seat_{plan.config.pipeline.width, transport.rank() / plan.workers(),
             transport.rank() % plan.workers()},
-      store_(plan.config.train.seed, plan.config.model.dtype, device),
+      store_(plan.config.train.seed, plan.config.model.dtype, options.device),
       parts_(plan.program, plan.cut.micros),
       everyone_(static_cast<std::size_t>(plan.ranks())),
       // The last stage is at most so many micro-batches, and so steps, ahead of the first.
       lag_(plan.asynchronous ? plan.program.source.stages() : 0),
       end_(plan.config.train.steps) {
   std::iota(everyone_.begin(), everyone_.end(), 0);
-  if (!device.is_cpu() && transport.size() > 1) {
-    throw Error(
-        ErrorCode::kUsage,
-        cat("device ", device.str(), " with ", transport.size(),
-            " workers; the local transport adds gradients up on the CPU, use it or one worker"));
+  if (!options.device.is_cpu() && transport.size() > 1) {
+    throw Error(ErrorCode::kUsage,
+                cat("device ", options.device.str(), " with ", transport.size(),
+                    " workers; gradients are added up on the CPU, use it or one worker"));
   }
   const auto worker = static_cast<std::size_t>(seat_.worker);
-  WorkerOptions options{
+  WorkerOptions worker_options{
+      .on_action = std::move(options.on_action),
       .step = [this](const Action& action) { step_weights(action); },
       .stash_bound = plan.verdict.peak_stash[worker],
       .bucket_bytes = static_cast<std::size_t>(plan.config.pipeline.bucket_mb * 1e6)};
-  worker_ =
-      std::make_unique<Worker>(plan.program, seat_, make_stages(), transport, std::move(options));
+  worker_ = std::make_unique<Worker>(plan.program, seat_, make_stages(), transport,
+                                     std::move(worker_options));
   optimizer_ = std::make_unique<AdamW>(store_, plan.config.train.weight_decay);
 }
 
@@ -255,8 +257,8 @@ void Trainer::send_intervals(const std::vector<Interval>& intervals) {
   Message message = make_message(DType::kFloat64, {std::ssize(intervals), 3});
   auto* numbers = reinterpret_cast<double*>(message.data);
   for (const Interval& interval : intervals) {
-    *numbers++ = interval.start_s;
-    *numbers++ = interval.end_s;
+    *numbers++ = interval.start_s - clock_offset_s_;
+    *numbers++ = interval.end_s - clock_offset_s_;
     *numbers++ = interval.action.stage;
   }
   transport_.send(std::move(message), 0, kTimesTag);
@@ -291,6 +293,12 @@ Timeline Trainer::gather_timeline(std::vector<Interval> own) {
     timeline.reductions.push_back(recv_intervals(rank));
   }
   return timeline;
+}
+
+void Trainer::check_replicas() {
+  std::vector<ReplicaDigest> own;
+  for (const Flat& flat : store_.flats()) own.push_back({flat.stages, digest_of(flat.values)});
+  compare_replicas(transport_, own, step_);
 }
 
 NamedTensors Trainer::gather_weights() {

@@ -47,11 +47,18 @@ struct StepReport {
 // Those of a step that are known now: none or one, or at the end of a run several.
 using StepReports = std::vector<StepReport>;
 
+struct TrainerOptions {
+  at::Device device = at::kCPU;
+  double clock_offset_s = 0;  // of this rank's clock, ahead of rank 0's (clock_offset.h)
+  std::function<void(const Action&)> on_action = {};  // before each (WorkerOptions)
+};
+
 class Trainer {
  public:
-  // Plan, dataset and transport outlive the trainer and are the same on all ranks.
+  // Plan, dataset and transport outlive the trainer and are the same on all ranks; the dataset is
+  // read on ranks that hold the first or the last stage.
   Trainer(const TrainPlan& plan, const Dataset& dataset, Transport& transport,
-          at::Device device = at::kCPU);
+          TrainerOptions options = {});
   ~Trainer();
 
   // `wants_stop` is asked when the rank's work of the step is done: whether the run should end
@@ -65,6 +72,10 @@ class Trainer {
   // Changes nothing that training sees. In an asynchronous run before its first step or after its
   // last, for only then is the pipeline empty.
   [[nodiscard]] double evaluate(std::int64_t first_sample);
+
+  // Compares the weights of all replicas bit by bit; throws Error (kCompute) that names the stages
+  // and ranks that differ.
+  void check_replicas();
 
   // All parameters by global name on rank 0; empty elsewhere.
   [[nodiscard]] NamedTensors gather_weights();
@@ -96,6 +107,7 @@ class Trainer {
   const TrainPlan& plan_;
   const Dataset& dataset_;
   Transport& transport_;
+  double clock_offset_s_;
   Seat seat_;
   ParameterStore store_;
   std::vector<TorchStage*> stages_;  // in the worker

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <string>
 
@@ -151,6 +152,42 @@ TEST(Plan, RefusesWhatCannotRunBeforeItStarts) {
   expect([](Config& c) { c.pipeline.transport = "mpi"; }, "unknown transport 'mpi'");
   expect([](Config& c) { c.pipeline.reduce = "lazy"; }, "unknown reduce policy 'lazy'");
   expect([](Config& c) { c.model.heads = 3; }, "heads");
+}
+
+// One weight of one replica, one bit off.
+TEST(Trainer, FindsReplicasThatDiffer) {
+  Config config = chimera_config();
+  config.pipeline.width = 2;
+  const TinyDataset dataset(101, config.model.sequence);
+  const TrainPlan plan = make_plan(config, 101);
+  std::atomic<int> checks = 0;
+  const auto run = [&](int faulty_rank) {
+    on_every_rank(plan, [&](Transport& transport) {
+      Trainer trainer(plan, dataset, transport);
+      for (int step = 0; step < 2; ++step) {
+        (void)trainer.step();
+        trainer.check_replicas();
+        ++checks;
+      }
+      if (transport.rank() == faulty_rank) {
+        const at::Tensor weight = trainer.store().parameters().begin()->second.value.detach();
+        auto* number = weight.data_ptr<double>();
+        *number = std::nextafter(*number, 1e9);
+      }
+      trainer.check_replicas();
+    });
+  };
+  run(-1);
+  EXPECT_EQ(checks, 2 * 8);
+  try {
+    run(6);  // group 1, worker 2: stages 1 and 2
+    ADD_FAILURE() << "not found";
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    EXPECT_NE(what.find("differ after step 2"), std::string::npos) << what;
+    EXPECT_NE(what.find("replicas of stage "), std::string::npos) << what;
+    EXPECT_NE(what.find("rank 6"), std::string::npos) << what;
+  }
 }
 
 }  // namespace
