@@ -37,7 +37,7 @@ class Backoff {
     }
     const double idle_s = now - idle_since_s_;
     if (!crowded_ && idle_s < kSpin_s) return;
-    if (idle_s < (crowded_ ? kCrowdedYield_s : kYield_s)) {
+    if (idle_s < (crowded_ && !busy ? kCrowdedYield_s : kYield_s)) {
       sched_yield();
       return;
     }
@@ -47,7 +47,7 @@ class Backoff {
 
  private:
   static constexpr double kSpin_s = 100e-6;
-  static constexpr double kYield_s = 1e-3;
+  static constexpr double kYield_s = 500e-6;
   static constexpr double kCrowdedYield_s = 20e-6;
   static constexpr double kShortest_s = 20e-6;
   static constexpr double kLongestBusy_s = 100e-6;
