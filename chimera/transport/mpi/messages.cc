@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kMostExtents = 16;
 constexpr int kPartTag = 1;
+constexpr std::size_t kPooledBytes = std::size_t{64} << 10;
 
 // What goes in front; then the extents, and the bytes if they are as many as fit. All ranks run one
 // program, so it travels as it lies in memory.
@@ -82,6 +83,18 @@ void MpiMessages::send(Message message, int to) {
   });
 }
 
+// Uninitialised, as from make_message.
+Message MpiMessages::fresh(DType dtype, std::vector<std::int64_t> shape) {
+  Message message;
+  message.dtype = dtype;
+  message.shape = std::move(shape);
+  const std::size_t bytes = message.bytes();
+  if (bytes < kPooledBytes) return make_message(dtype, std::move(message.shape));
+  message.owner = pool_.get(bytes);
+  message.data = static_cast<std::byte*>(message.owner.get());
+  return message;
+}
+
 void MpiMessages::announced(std::span<const std::byte> bytes, int from) {
   MessageHead head;
   CHECK(bytes.size() >= sizeof head);
@@ -93,7 +106,7 @@ void MpiMessages::announced(std::span<const std::byte> bytes, int from) {
   if (shape_bytes > 0) std::memcpy(shape.data(), bytes.data() + sizeof head, shape_bytes);
 
   const auto incoming = std::make_shared<Incoming>();
-  Message& message = incoming->message = make_message(head.dtype, std::move(shape));
+  Message& message = incoming->message = fresh(head.dtype, std::move(shape));
   CHECK(message.bytes() == head.bytes);
   message.tag = head.tag;
   message.envelope = head.envelope;

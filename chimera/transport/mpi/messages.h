@@ -18,6 +18,7 @@
 #include "chimera/transport/message.h"
 #include "chimera/transport/mpi/engine.h"
 #include "chimera/transport/mpi/inbox.h"
+#include "chimera/transport/mpi/memory_pool.h"
 
 namespace chimera {
 
@@ -40,6 +41,7 @@ class MpiMessages {
   using Channel = std::deque<std::shared_ptr<Incoming>>;
 
   void announced(std::span<const std::byte> bytes, int from);
+  [[nodiscard]] Message fresh(DType dtype, std::vector<std::int64_t> shape);
   [[nodiscard]] const Channel& channel(int from) const {
     return channels_[static_cast<std::size_t>(from)];
   }
@@ -47,6 +49,7 @@ class MpiMessages {
   MpiEngine& engine_;
   const MPI_Comm comm_;
   const std::size_t part_bytes_;
+  MemoryPool pool_;
   std::vector<Channel> channels_;  // by sender
   MpiInbox inbox_;                 // last: it may call announced() as soon as it is there
 };
