@@ -32,7 +32,7 @@ test: build
 	$(MAKE) tsan
 
 core asan tsan:
-	tools/setup.sh core
+	tools/setup.sh $(if $(filter core,$@),core,mpi)
 	cmake --preset $@ $(CONFIGURE_FLAGS)
 	cmake --build --preset $@ --parallel $(JOBS)
 	ctest --preset $@ --parallel $(JOBS)

@@ -2,6 +2,9 @@
 // instead of computing, so that many workers run on few cores. An asynchronous schedule does not
 // drain between steps: its measure is a run of several.
 //
+//     build/runtime_overhead
+//     mpirun -n 16 build/runtime_overhead --transport mpi --stages 8 --groups 2 --forward-ms 20
+//
 // Prints one JSON object a configuration: the median over repetitions, which are interleaved over
 // the configurations so that a noisy minute touches all of them alike. The simulated makespan has
 // no cost but the waits; what is above it is the runtime, the transport and the machine's timers.
@@ -9,19 +12,16 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <barrier>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "bench/step.h"
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/generate/generate.h"
-#include "chimera/runtime/launch.h"
-#include "chimera/runtime/waiting_stage.h"
-#include "chimera/runtime/worker.h"
 #include "chimera/schedule/lower.h"
 #include "chimera/schedule/recompute.h"
 #include "chimera/schedule/verify.h"
@@ -85,7 +85,8 @@ bool worth_it(const Variant& variant, int stages, int micros) {
 
 struct Case {
   Variant variant;
-  int stages = 0, micros = 0;  // D, N
+  int stages = 0, micros = 0;  // D, N of each of the groups
+  int groups = 1;              // W
   double forward_s = 0, backward_s = 0;
   std::int64_t message_bytes = 0;
   std::vector<double> measured_s = {};
@@ -114,33 +115,20 @@ WaitingStageSpec stage_spec(const Case& c, int stage) {
           .gradient_elements = 1024};
 }
 
-// From the first start to the last end of any worker, the optimizer's (empty) step left out.
-double measure(const Case& c) {
+double measure(const Case& c, Ranks& ranks) {
   const Program program = c.program();
-  const int workers = program.source.workers();
-  std::barrier together(workers);
-  Timeline timeline{std::vector<std::vector<Interval>>(static_cast<std::size_t>(workers))};
-  launch_local(workers, {}, [&](Transport& transport) {
-    Stages stages;
-    for (const int stage : program.source.placement.stages_of(transport.rank())) {
-      stages[stage] = std::make_unique<WaitingStage>(stage_spec(c, stage));
-    }
-    Worker worker(program, {1, 0, transport.rank()}, std::move(stages), transport, {});
-    worker.run_row();  // so that a thread's first allocations and page faults are not measured
-    together.arrive_and_wait();
-    timeline.rows[static_cast<std::size_t>(transport.rank())] = worker.run_row();
+  const StepSetting setting{program, c.groups, [&](int stage) { return stage_spec(c, stage); }};
+  double taken_s = 0;
+  ranks.run(setting.ranks(), [&](Transport& transport) {
+    const double seen_s = run_step(setting, transport);
+    if (transport.rank() == 0) taken_s = seen_s;
   });
-  return makespan(from_origin(std::move(timeline)));
+  return taken_s;
 }
 
 double simulated(const Case& c) {
   const WaitingStageSpec spec = stage_spec(c, 0);
   return makespan(simulate(c.program(), Costs::uniform(c.stages, spec.forward_s, spec.backward_s)));
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 struct Options {
@@ -149,7 +137,9 @@ struct Options {
   std::vector<int> units = {1, 2, 4};  // N / D
   std::vector<double> forward_ms = {10, 2};
   std::vector<std::int64_t> bytes = {4096, 4 << 20};
+  int groups = 1;  // W
   int repetitions = 5;
+  std::string transport = "local";
 
   [[nodiscard]] bool has(std::string_view label) const {
     return std::find(schedules.begin(), schedules.end(), label) != schedules.end();
@@ -174,7 +164,9 @@ std::vector<Case> cases_of(const Options& options) {
       for (const int stages : options.stages) {
         for (const int unit : options.units) {
           const double forward_s = forward_ms / 1000;
-          add_cases(options, {{}, stages, unit * stages, forward_s, 2 * forward_s, bytes}, cases);
+          add_cases(options,
+                    {{}, stages, unit * stages, options.groups, forward_s, 2 * forward_s, bytes},
+                    cases);
         }
       }
     }
@@ -182,7 +174,7 @@ std::vector<Case> cases_of(const Options& options) {
   return cases;
 }
 
-void print(const Case& c) {
+void print(const Case& c, const Options& options) {
   const double expected = simulated(c), seen = median(c.measured_s);
   const Spec& spec = c.variant.spec;
   nlohmann::ordered_json method;  // null for schedules that have none
@@ -194,6 +186,8 @@ void print(const Case& c) {
                                     {"pairs", spec.pairs.value_or(1)},
                                     {"recompute", c.variant.recompute},
                                     {"steps", spec.steps.value_or(1)},
+                                    {"transport", options.transport},
+                                    {"groups", c.groups},
                                     {"stages", c.stages},
                                     {"micros", c.micros},
                                     {"forward_s", c.forward_s},
@@ -207,10 +201,12 @@ void print(const Case& c) {
 
 void measure_all(const Options& options) {
   std::vector<Case> cases = cases_of(options);
+  const std::unique_ptr<Ranks> ranks = make_ranks(options.transport);
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
-    for (Case& c : cases) c.measured_s.push_back(measure(c));
+    for (Case& c : cases) c.measured_s.push_back(measure(c, *ranks));
   }
-  for (const Case& c : cases) print(c);
+  if (!ranks->speaks()) return;
+  for (const Case& c : cases) print(c, options);
 }
 
 }  // namespace
@@ -227,6 +223,8 @@ int main(int argc, char** argv) {
   app.add_option("--forward-ms", options.forward_ms, "Backward takes twice as long")
       ->delimiter(',');
   app.add_option("--bytes", options.bytes, "Of a message")->delimiter(',');
+  app.add_option("--groups", options.groups, "W");
+  app.add_option("--transport", options.transport, "local, or mpi if started with mpirun");
   app.add_option("--repetitions", options.repetitions, "The median of these is printed");
   CLI11_PARSE(app, argc, argv);
   try {

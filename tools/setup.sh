@@ -6,11 +6,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: tools/setup.sh [--no-packages] [all|core|lint]
+usage: tools/setup.sh [--no-packages] [all|core|mpi|lint]
 
   all   (default) Debian packages, torch in .venv, the text of the demo in data/
-  core  only the Debian packages of the part that needs no torch
-  lint  as core, and clang-format and clang-tidy
+  core  only the Debian packages of the part that needs neither torch nor MPI
+  mpi   as core, and an MPI
+  lint  as mpi, and clang-format and clang-tidy
 
   --no-packages  install no Debian packages: you have their like from elsewhere
 
@@ -33,6 +34,7 @@ text=data/bible.txt
 
 core_packages=(g++ make cmake ninja-build ccache libgtest-dev libgmock-dev librapidcheck-dev
                libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
+mpi_packages=(libopenmpi-dev openmpi-bin)
 lint_packages=(clang-format clang-tidy)
 all_packages=(bible-kjv)
 
@@ -231,7 +233,7 @@ what=all
 for argument in "$@"; do
   case $argument in
     --no-packages) with_packages=no ;;
-    all | core | lint) what=$argument ;;
+    all | core | mpi | lint) what=$argument ;;
     -h | --help) usage && exit ;;
     *) die "unknown argument '$argument'; see --help" ;;
   esac
@@ -239,12 +241,13 @@ done
 
 case $what in
   core) install_packages "${core_packages[@]}" ;;
-  lint) install_packages "${core_packages[@]}" "${lint_packages[@]}" ;;
+  mpi) install_packages "${core_packages[@]}" "${mpi_packages[@]}" ;;
+  lint) install_packages "${core_packages[@]}" "${mpi_packages[@]}" "${lint_packages[@]}" ;;
   all)
     command -v python3 >/dev/null || die "python3 is missing; run 'apt-get install python3'"
     # Debian's python3 makes no virtual environments without a package more.
     [[ -f $marker ]] || python3 -c 'import ensurepip' 2>/dev/null || all_packages+=(python3-venv)
-    install_packages "${core_packages[@]}" "${all_packages[@]}"
+    install_packages "${core_packages[@]}" "${mpi_packages[@]}" "${all_packages[@]}"
     setup_torch
     setup_text
     ;;

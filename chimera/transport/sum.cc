@@ -41,30 +41,55 @@ struct BFloat16 {
   }
 };
 
+using Inputs = std::span<const std::byte* const>;
+using Outputs = std::span<std::byte* const>;
+
 // `count` is a number or, for full blocks, a constant.
 template <class Kind, class Count>
-void sum_block(std::span<std::byte* const> buffers, std::size_t begin, Count count) {
+void sum_block(Inputs from, Outputs into, std::size_t begin, Count count) {
   using Stored = typename Kind::Stored;
-  const auto block = [&](std::byte* buffer) { return reinterpret_cast<Stored*>(buffer) + begin; };
+  const auto block = [&](const std::byte* buffer) {
+    return reinterpret_cast<const Stored*>(buffer) + begin;
+  };
   std::array<typename Kind::Wide, kBlock> sum;
-  const Stored* first = block(buffers.front());
+  const Stored* first = block(from.front());
   for (std::size_t i = 0; i < count; ++i) sum[i] = Kind::widen(first[i]);
-  for (std::byte* const buffer : buffers.subspan(1)) {
+  for (const std::byte* const buffer : from.subspan(1)) {
     const Stored* next = block(buffer);
     for (std::size_t i = 0; i < count; ++i) sum[i] += Kind::widen(next[i]);
   }
-  for (std::byte* const buffer : buffers) {
-    Stored* out = block(buffer);
+  for (std::byte* const buffer : into) {
+    Stored* out = reinterpret_cast<Stored*>(buffer) + begin;
     for (std::size_t i = 0; i < count; ++i) out[i] = Kind::narrow(sum[i]);
   }
 }
 
 template <class Kind>
-void sum_kind(std::span<std::byte* const> buffers, std::size_t begin, std::size_t end) {
+void sum_kind(Inputs from, Outputs into, std::size_t begin, std::size_t end) {
   for (; end - begin >= kBlock; begin += kBlock) {
-    sum_block<Kind>(buffers, begin, std::integral_constant<std::size_t, kBlock>());
+    sum_block<Kind>(from, into, begin, std::integral_constant<std::size_t, kBlock>());
   }
-  sum_block<Kind>(buffers, begin, std::min(end - begin, kBlock));
+  sum_block<Kind>(from, into, begin, std::min(end - begin, kBlock));
+}
+
+void sum_any(DType dtype, Inputs from, Outputs into, std::size_t begin, std::size_t end) {
+  if (begin == end) return;
+  switch (dtype) {
+    case DType::kFloat64:
+      return sum_kind<Plain<double>>(from, into, begin, end);
+    case DType::kFloat32:
+      return sum_kind<Plain<float>>(from, into, begin, end);
+    case DType::kBFloat16:
+      return sum_kind<BFloat16>(from, into, begin, end);
+    case DType::kInt64:
+      return sum_kind<Plain<std::uint64_t>>(from, into, begin, end);  // unsigned: overflow wraps
+    case DType::kInt32:
+      return sum_kind<Plain<std::uint32_t>>(from, into, begin, end);
+    case DType::kUInt8:
+    case DType::kBool:
+      break;
+  }
+  CHECK(can_sum(dtype));
 }
 
 }  // namespace
@@ -73,23 +98,12 @@ bool can_sum(DType dtype) { return dtype != DType::kUInt8 && dtype != DType::kBo
 
 void sum_elements(DType dtype, std::span<std::byte* const> buffers, std::size_t begin,
                   std::size_t end) noexcept {
-  if (begin == end) return;
-  switch (dtype) {
-    case DType::kFloat64:
-      return sum_kind<Plain<double>>(buffers, begin, end);
-    case DType::kFloat32:
-      return sum_kind<Plain<float>>(buffers, begin, end);
-    case DType::kBFloat16:
-      return sum_kind<BFloat16>(buffers, begin, end);
-    case DType::kInt64:
-      return sum_kind<Plain<std::uint64_t>>(buffers, begin, end);  // unsigned: overflow wraps
-    case DType::kInt32:
-      return sum_kind<Plain<std::uint32_t>>(buffers, begin, end);
-    case DType::kUInt8:
-    case DType::kBool:
-      break;
-  }
-  CHECK(can_sum(dtype));
+  sum_any(dtype, {buffers.data(), buffers.size()}, buffers, begin, end);
+}
+
+void sum_into(DType dtype, std::span<const std::byte* const> buffers, std::byte* sum,
+              std::size_t elements) noexcept {
+  sum_any(dtype, buffers, {&sum, 1}, 0, elements);
 }
 
 }  // namespace chimera

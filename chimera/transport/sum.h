@@ -17,4 +17,9 @@ namespace chimera {
 void sum_elements(DType dtype, std::span<std::byte* const> buffers, std::size_t begin,
                   std::size_t end) noexcept;
 
+// The same sum of the first `elements` of `buffers`, written to `sum` alone, which may be one of
+// them.
+void sum_into(DType dtype, std::span<const std::byte* const> buffers, std::byte* sum,
+              std::size_t elements) noexcept;
+
 }  // namespace chimera

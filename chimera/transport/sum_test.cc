@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -46,6 +47,24 @@ TEST(Sum, TouchesOnlyTheElementsAskedFor) {
       for (std::size_t b = 0; b < 3; ++b) {
         ASSERT_EQ(buffers[b][i], static_cast<float>(i * (summed ? 6 : b + 1))) << i;
       }
+    }
+  }
+}
+
+// As if into all of them, though only one of them, or another buffer, takes the sum.
+TEST(Sum, WritesToOneBufferAlone) {
+  constexpr std::size_t kElements = 3000;
+  for (const std::size_t into : {0U, 1U, 2U, 3U}) {
+    std::vector<std::vector<float>> buffers(4, std::vector<float>(kElements));
+    const std::vector<float> values = {1e8F, 1.0F, -1e8F, 7.0F};
+    for (std::size_t b = 0; b < 4; ++b) std::ranges::fill(buffers[b], values[b]);
+    const std::vector<std::byte*> all = pointers(buffers);
+    const std::vector<const std::byte*> first_three(all.begin(), all.begin() + 3);
+    sum_into(DType::kFloat32, first_three, all[into], kElements - 1);
+    for (std::size_t b = 0; b < 4; ++b) {
+      std::vector<float> expected(kElements, values[b]);
+      if (b == into) std::fill(expected.begin(), expected.end() - 1, 0.0F);
+      EXPECT_EQ(buffers[b], expected) << b;
     }
   }
 }

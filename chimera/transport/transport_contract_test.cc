@@ -1,74 +1,31 @@
 // What every transport does, one suite over all of them. A test is a program that each rank runs,
 // as in a job: it shares nothing with the other ranks but the transport, so the ranks may be
-// threads or processes. A new transport adds its name and its way of running a program to kinds().
+// threads or processes. What they are, each program that this file is part of says (contract.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <numeric>
-#include <ostream>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
-#include "chimera/transport/checked.h"
-#include "chimera/transport/local.h"
+#include "chimera/transport/contract.h"
 
 namespace chimera {
 namespace {
 
-using RankProgram = std::function<void(Transport&)>;
-using Decorate = std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport>)>;
+constexpr double kLong = kContractLimit_s;  // a wait that ends only with a fault
 
-constexpr double kLong = 60;  // seconds; a wait that ends only with a fault
-
-struct Kind {
-  std::string name;
-  std::function<void(int ranks, const RankProgram&)> run;
-};
-void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }  // for GoogleTest
-
-// One thread a rank; what a rank throws ends the others and fails the test.
-void run_threads(int ranks, const RankProgram& program, const Decorate& decorate) {
-  LocalWorld world(ranks);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      const std::unique_ptr<Transport> transport = decorate(world.transport(rank));
-      try {
-        program(*transport);
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << "rank " << rank << ": " << error.what();
-        transport->abort(error.what());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
-std::vector<Kind> kinds() {
-  const auto plain = [](std::unique_ptr<Transport> inner) { return inner; };
-  const auto with_checks = [](std::unique_ptr<Transport> inner) {
-    return checked(std::move(inner), {.limit_s = kLong});
-  };
-  const auto threads = [](Decorate decorate) {
-    return [decorate](int ranks, const RankProgram& program) {
-      run_threads(ranks, program, decorate);
-    };
-  };
-  return {{"local", threads(plain)}, {"checked_local", threads(with_checks)}};
-}
-
-class TransportContract : public testing::TestWithParam<Kind> {
+class TransportContract : public testing::TestWithParam<ContractKind> {
  protected:
   void run(int ranks, const RankProgram& program) { GetParam().run(ranks, program); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Every, TransportContract, testing::ValuesIn(kinds()),
+INSTANTIATE_TEST_SUITE_P(Every, TransportContract, testing::ValuesIn(contract_kinds()),
                          [](const auto& kind) { return kind.param.name; });
 
 template <class T>

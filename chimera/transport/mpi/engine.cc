@@ -1,0 +1,61 @@
+#include "chimera/transport/mpi/engine.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace chimera {
+namespace {
+
+// Between two looks of the thread: after something moved, at most while something is under way, and
+// at most while nothing is (a message may come that its taker will want at once).
+constexpr double kSoon_s = 50e-6;
+constexpr double kBusy_s = 1e-3;
+constexpr double kIdle_s = 2e-3;
+
+}  // namespace
+
+void MpiEngine::start() {
+  thread_ = std::thread([this] { look_until_stopped(); });
+}
+
+void MpiEngine::stop() {
+  {
+    const std::lock_guard lock(sleep_mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool MpiEngine::look() {
+  const bool moved = requests_.poll(on_error_);
+  at_each_look_();
+  return moved;
+}
+
+void MpiEngine::look_until_stopped() {
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  double pause_s = kSoon_s;
+  std::unique_lock sleep(sleep_mutex_);
+  for (;;) {
+    wake_.wait_for(sleep, std::chrono::duration<double>(pause_s));
+    if (stop_) return;
+    if (waiting_.load() > 0) {
+      pause_s = kBusy_s;
+      continue;
+    }
+    sleep.unlock();
+    bool moved = false, busy = false;
+    {
+      const Lock held = lock();
+      moved = look();
+      busy = requests_.work() > 0;
+    }
+    pause_s = moved ? kSoon_s : std::min(pause_s * 1.5, busy ? kBusy_s : kIdle_s);
+    sleep.lock();
+  }
+}
+
+}  // namespace chimera
