@@ -16,6 +16,7 @@
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/transport/checked.h"
+#include "chimera/transport/faulty.h"
 #include "chimera/transport/local.h"
 
 namespace chimera {
@@ -60,7 +61,15 @@ std::vector<Kind> kinds() {
       run_threads(ranks, program, decorate);
     };
   };
-  return {{"local", threads(plain)}, {"checked_local", threads(with_checks)}};
+  // Delays are no fault to those above: the contract holds.
+  const auto with_delays = [](std::unique_ptr<Transport> inner) {
+    const FaultPlan plan{
+        .kind = FaultKind::kDelay, .probability = 0.2, .once = false, .seed = 5, .delay_s = 0.001};
+    return checked(faulty(std::move(inner), plan), {.limit_s = kLong, .checksums = true});
+  };
+  return {{"local", threads(plain)},
+          {"checked_local", threads(with_checks)},
+          {"delayed_local", threads(with_delays)}};
 }
 
 class TransportContract : public testing::TestWithParam<Kind> {
