@@ -34,7 +34,7 @@ text=data/bible.txt
 core_packages=(g++ make cmake ninja-build ccache libgtest-dev libgmock-dev librapidcheck-dev
                libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
 lint_packages=(clang-format clang-tidy)
-all_packages=(bible-kjv)
+all_packages=(bible-kjv iproute2)  # ip: the hosts of tests/hosts are network namespaces
 
 say() { echo "setup: $*"; }
 die() {
