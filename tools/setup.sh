@@ -36,7 +36,7 @@ core_packages=(g++ make cmake ninja-build ccache libgtest-dev libgmock-dev libra
                libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
 mpi_packages=(libopenmpi-dev openmpi-bin)
 lint_packages=(clang-format clang-tidy)
-all_packages=(bible-kjv)
+all_packages=(bible-kjv iproute2)  # ip: the hosts of tests/hosts are network namespaces
 
 say() { echo "setup: $*"; }
 die() {

@@ -9,6 +9,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/transport/checksum.h"
 
 namespace chimera {
 namespace {
@@ -39,6 +40,10 @@ bool is_possible(const Message& message) {
   return std::ranges::all_of(message.shape, [&](std::int64_t extent) {
     return extent >= 0 && !__builtin_mul_overflow(bytes, extent, &bytes);
   });
+}
+
+std::span<const std::byte> bytes_of(const Message& message) {
+  return {message.data, message.bytes()};
 }
 
 // Splits a limit over the waits of a caller that comes back after each: what is left of it.
@@ -100,7 +105,8 @@ class CheckedTransport final : public Transport {
     check_peer("send to", to);
     check_outgoing(message, to, tag);
     const std::uint64_t sequence = ++sent_[static_cast<std::size_t>(to)];
-    message.envelope = {.sequence = sequence, .bytes = message.bytes()};
+    message.envelope = {.sequence = sequence, .bytes = message.bytes(), .checksum = 0};
+    if (options_.checksums) message.envelope.checksum = checksum(bytes_of(message));
     inner_->send(std::move(message), to, tag);
   }
 
@@ -188,6 +194,11 @@ class CheckedTransport final : public Transport {
         (message.data == nullptr && envelope.bytes > 0)) {
       blame_peer(expect(), " with the ", envelope.bytes, " bytes that were sent, but its shape [",
                  join(message.shape), "] does not hold them: it was changed on the way");
+    }
+    if (envelope.checksum != 0 && checksum(bytes_of(message)) != envelope.checksum) {
+      blame_peer(expect(), ", but its ", envelope.bytes,
+                 " bytes are not those that were sent (their checksum differs): they were changed "
+                 "on the way, or while they were sent; suspect memory, network, or a race");
     }
   }
 

@@ -17,6 +17,9 @@ namespace chimera {
 struct CheckedOptions {
   double limit_s = 30;                            // longest wait for a message or a sum
   std::function<std::string(Tag)> describe = {};  // a tag in words, for messages; or empty
+  // Also compares a checksum of each message's bytes, which costs a pass over them on either side:
+  // TCP and shared memory have their own, so it is for memory and links that are under suspicion.
+  bool checksums = false;
 };
 
 // Owns `inner`.

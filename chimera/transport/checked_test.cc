@@ -62,7 +62,7 @@ class Checked : public testing::Test {
   static Message sent(std::uint64_t sequence, Tag tag) {
     Message message = make_message(DType::kFloat32, {2, 3});
     message.tag = tag;
-    message.envelope = {.sequence = sequence, .bytes = message.bytes()};
+    message.envelope = {.sequence = sequence, .bytes = message.bytes(), .checksum = 0};
     return message;
   }
 };

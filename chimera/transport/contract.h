@@ -6,9 +6,11 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chimera/transport/checked.h"
+#include "chimera/transport/faulty.h"
 #include "chimera/transport/transport.h"
 
 namespace chimera {
@@ -28,8 +30,8 @@ inline void PrintTo(const ContractKind& kind, std::ostream* out) { *out << kind.
 
 inline constexpr double kContractLimit_s = 60;
 
-// A transport as it is, and checked.
-inline std::vector<ContractKind> plain_and_checked(const std::string& name, const RunProgram& run) {
+// A transport as it is, checked, and with delays, which are no fault to those above.
+inline std::vector<ContractKind> kinds_of(const std::string& name, const RunProgram& run) {
   const auto with = [run](const Decorate& decorate) {
     return
         [run, decorate](int ranks, const RankProgram& program) { run(ranks, program, decorate); };
@@ -38,7 +40,13 @@ inline std::vector<ContractKind> plain_and_checked(const std::string& name, cons
   const Decorate checks = [](std::unique_ptr<Transport> inner) {
     return checked(std::move(inner), {.limit_s = kContractLimit_s});
   };
-  return {{name, with(plain)}, {"checked_" + name, with(checks)}};
+  const Decorate delays = [](std::unique_ptr<Transport> inner) {
+    const FaultPlan plan{
+        .kind = FaultKind::kDelay, .probability = 0.2, .once = false, .seed = 5, .delay_s = 0.001};
+    return checked(faulty(std::move(inner), plan),
+                   {.limit_s = kContractLimit_s, .checksums = true});
+  };
+  return {{name, with(plain)}, {"checked_" + name, with(checks)}, {"delayed_" + name, with(delays)}};
 }
 
 [[nodiscard]] std::vector<ContractKind> contract_kinds();

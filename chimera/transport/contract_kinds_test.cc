@@ -28,6 +28,6 @@ void run_on_threads(int ranks, const RankProgram& program, const Decorate& decor
 
 }  // namespace
 
-std::vector<ContractKind> contract_kinds() { return plain_and_checked("local", run_on_threads); }
+std::vector<ContractKind> contract_kinds() { return kinds_of("local", run_on_threads); }
 
 }  // namespace chimera

@@ -19,6 +19,7 @@ using Tag = std::uint64_t;
 struct Envelope {
   std::uint64_t sequence = 0;  // place in the channel, from 1; 0: not sent by a checked transport
   std::uint64_t bytes = 0;     // size of the message when it was sent
+  std::uint64_t checksum = 0;  // of these bytes (checksum.h); 0: none taken
 };
 
 struct Message {

@@ -22,6 +22,6 @@ void run_on_processes(int ranks, const RankProgram& program, const Decorate& dec
 
 }  // namespace
 
-std::vector<ContractKind> contract_kinds() { return plain_and_checked("mpi", run_on_processes); }
+std::vector<ContractKind> contract_kinds() { return kinds_of("mpi", run_on_processes); }
 
 }  // namespace chimera
