@@ -12,7 +12,7 @@
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
-#include "chimera/runtime/launched_process.h"
+#include "chimera/runtime/report.h"
 
 namespace chimera {
 namespace {
@@ -60,22 +60,8 @@ std::vector<Parsed> add_modes(CLI::App& app) {
   return added;
 }
 
-// One line of bounded length, whatever a user's words in it hold.
-std::string printable(std::string text) {
-  constexpr std::size_t kMost = 1000;
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
-  if (text.size() > kMost) text = text.substr(0, kMost) + " ...";
-  return text;
-}
-
-// Of several processes each says its own, with its rank in front of all but rank 0's.
 int report(const std::string& what, int code) {
-  const auto process = launched_process();
-  std::string line = cat("chimera: error: ", printable(what), "\n");
-  if (process && process->rank > 0) line = cat("rank ", process->rank, ": ", line);
-  std::cout.flush();
-  std::cerr << line << std::flush;  // at once, so that lines of processes do not mix
+  report_error(what);
   return code;
 }
 

@@ -1,5 +1,8 @@
 #include "chimera/runtime/launch.h"
 
+#include <unistd.h>
+
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -8,8 +11,13 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/runtime/report.h"
 #include "chimera/runtime/tags.h"
+#include "chimera/runtime/watch.h"
+#include "chimera/runtime/watched.h"
+#include "chimera/transport/lifeline.h"
 #include "chimera/transport/local.h"
+#include "chimera/transport/mpi.h"
 
 namespace chimera {
 namespace {
@@ -33,28 +41,25 @@ class FirstError {
   std::optional<Error> first_;
 };
 
-}  // namespace
+// Runs a rank's part; what it throws ends the others and is kept.
+void run_guarded(Transport& transport, FirstError& first, const std::function<void()>& part) {
+  try {
+    part();
+  } catch (const Error& error) {
+    transport.abort(error.what());
+    first.add(error);
+  } catch (const std::exception& error) {
+    const std::string why = cat("rank ", transport.rank(), ": ", first_line(error.what()));
+    transport.abort(why);
+    first.add(Error(ErrorCode::kCompute, why));
+  }
+}
 
-void launch_local(int ranks, const CheckedOptions& options,
-                  const std::function<void(Transport&)>& body) {
-  LocalWorld world(ranks);
-  FirstError first;
-  const auto run_rank = [&](int rank) {
-    const auto transport = checked(world.transport(rank), options);
-    try {
-      body(*transport);
-    } catch (const Error& error) {
-      transport->abort(error.what());
-      first.add(error);
-    } catch (const std::exception& error) {
-      const std::string why = cat("rank ", rank, ": ", first_line(error.what()));
-      transport->abort(why);
-      first.add(Error(ErrorCode::kCompute, why));
-    }
-  };
+void run_threads(LocalWorld& world, int ranks, FirstError& first,
+                 const std::function<void(int rank)>& body) {
   std::vector<std::thread> threads;
   try {
-    for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run_rank, rank);
+    for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(body, rank);
   } catch (const std::system_error& error) {
     const std::string why = cat("started ", threads.size(), " of ", ranks,
                                 " threads, one a worker; the system allows no more (",
@@ -63,21 +68,147 @@ void launch_local(int ranks, const CheckedOptions& options,
     world.abort(why);
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// ---- what watches
+
+// Of the limit of a run: for one action and for silence, and for the end after an abort.
+constexpr double kPatience = 0.8, kGrace = 0.1;
+
+WatchLimits limits_of(const LaunchOptions& options) {
+  return {kPatience * options.limit_s, options.startup_limit_s};
+}
+
+[[noreturn]] void end_process(const std::string& why) {
+  report_error(why);
+  ::_exit(exit_code(ErrorCode::kPeer));
+}
+
+Rank make_rank(Transport& transport, PositionBoard& board, int slot) {
+  return {transport, [&board, slot](const Action& action) { board.begin(slot, action); }, board,
+          slot};
+}
+
+std::vector<Position> read_all(const PositionBoard& board) {
+  std::vector<Position> positions;
+  for (int slot = 0; slot < board.size(); ++slot) positions.push_back(board.read(slot));
+  return positions;
+}
+
+// The watch limits waits; the decorator compares what comes with what is expected.
+std::unique_ptr<Transport> guarded(std::unique_ptr<Transport> inner, PositionBoard& board,
+                                   int slot) {
+  return watched(checked(std::move(inner), {.limit_s = kForever, .describe = describe_tag}), board,
+                 slot);
+}
+
+// ---- one of several processes
+
+// Rank 0's words to all others, through the transport, before there is a lifeline.
+std::string from_rank_0(Transport& transport, const std::string& words, double wait_s) {
+  if (transport.rank() != 0) {
+    const auto message = transport.recv(0, kAgreementTag, wait_s);
+    if (!message) {
+      throw Error(ErrorCode::kTimeout, cat("rank ", transport.rank(), " waited ", wait_s,
+                                           " s for rank 0 (limits.startup_seconds), which has "
+                                           "stopped or cannot be reached"));
+    }
+    return {reinterpret_cast<const char*>(message->data), message->bytes()};
+  }
+  for (int rank = 1; rank < transport.size(); ++rank) {
+    Message message = make_message(DType::kUInt8, {std::ssize(words)});
+    std::memcpy(message.data, words.data(), words.size());
+    transport.send(std::move(message), rank, kAgreementTag);
+  }
+  return words;
+}
+
+std::unique_ptr<Lifeline> make_lifeline(Transport& transport, MpiWorld& world,
+                                        const PositionBoard& board, const LaunchOptions& options) {
+  const LifelineOptions lifeline{
+      .limit_s = kPatience * options.limit_s,
+      .startup_s = options.startup_limit_s,
+      .note = [&board] { return board.read(0).to_note(); },
+      .describe = [](int rank,
+                     const std::string& note) { return describe(rank, Position::from_note(note)); },
+      .on_abort = [&world](const std::string& why) { world.abort(why); }};
+  if (transport.rank() == 0) {
+    auto hub = std::make_unique<Lifeline>(transport.size(), lifeline);
+    from_rank_0(transport, hub->address(), 0);
+    return hub;
+  }
+  const std::string address = from_rank_0(transport, "", options.startup_limit_s);
+  return std::make_unique<Lifeline>(transport.rank(), address, lifeline);
+}
+
+std::vector<Position> hear_all(const Lifeline& lifeline, const PositionBoard& own) {
+  std::vector<Position> positions;
+  for (const Lifeline::Heard& heard : lifeline.heard()) {
+    Position position = Position::from_note(heard.note);
+    if (heard.left) position.phase = RankPhase::kDone;
+    positions.push_back(position);
+  }
+  positions[0] = own.read(0);
+  return positions;
+}
+
+// With everything that knows when to end it.
+void run_process(Transport& transport, MpiWorld& world, PositionBoard& board,
+                 const LaunchOptions& options, const std::function<void(const Rank&)>& body) {
+  const auto lifeline = make_lifeline(transport, world, board, options);
+  world.spread_aborts_by([&](const std::string& why) { lifeline->abort(why); });
+  WatchOptions watch{.limits = limits_of(options),
+                     .grace_s = kGrace * options.limit_s,
+                     .on_stall = [&](const std::string& why) { lifeline->abort(why); },
+                     .aborted = [&] { return world.aborted(); },
+                     .hard_exit = end_process};
+  if (transport.rank() == 0) watch.look = [&] { return hear_all(*lifeline, board); };
+  const Watch watching(std::move(watch));
+  FirstError first;
+  run_guarded(transport, first, [&] { body(make_rank(transport, board, 0)); });
+  board.enter(0, RankPhase::kDone);
+  first.rethrow(world.aborted());
+  if (!lifeline->leave()) throw Error(ErrorCode::kPeer, world.aborted());
+}
+
+}  // namespace
+
+void launch_local(int ranks, const CheckedOptions& options,
+                  const std::function<void(Transport&)>& body) {
+  LocalWorld world(ranks);
+  FirstError first;
+  run_threads(world, ranks, first, [&](int rank) {
+    const auto transport = checked(world.transport(rank), options);
+    run_guarded(*transport, first, [&] { body(*transport); });
+  });
   first.rethrow(world.aborted());
 }
 
 void launch_threads(int ranks, const LaunchOptions& options,
                     const std::function<void(const Rank&)>& body) {
-  launch_local(ranks, {.limit_s = options.limit_s, .describe = describe_tag},
-               [&](Transport& transport) {
-                 body({transport, {}});
-               });
+  LocalWorld world(ranks);
+  PositionBoard board(ranks);
+  const Watch watching({.limits = limits_of(options),
+                        .grace_s = kGrace * options.limit_s,
+                        .look = [&] { return read_all(board); },
+                        .on_stall = [&](const std::string& why) { world.abort(why); },
+                        .aborted = [&] { return world.aborted(); },
+                        .hard_exit = end_process});
+  FirstError first;
+  run_threads(world, ranks, first, [&](int rank) {
+    const auto transport = guarded(world.transport(rank), board, rank);
+    run_guarded(*transport, first, [&] { body(make_rank(*transport, board, rank)); });
+    board.enter(rank, RankPhase::kDone);
+  });
+  first.rethrow(world.aborted());
 }
 
-void launch_process(const LaunchOptions&, const std::function<void(const Rank&)>&) {
-  throw Error(
-      ErrorCode::kUsage,
-      "this program is built without MPI; set pipeline.transport=local and start one process");
+void launch_process(const LaunchOptions& options, const std::function<void(const Rank&)>& body) {
+  MpiProcess process(options.startup_limit_s);
+  MpiWorld world(process);
+  PositionBoard board(1);
+  const auto transport = guarded(world.transport(), board, 0);
+  run_process(*transport, world, board, options, body);
 }
 
 }  // namespace chimera

@@ -7,6 +7,7 @@
 
 #include <functional>
 
+#include "chimera/runtime/position.h"
 #include "chimera/schedule/action.h"
 #include "chimera/transport/checked.h"
 #include "chimera/transport/transport.h"
@@ -17,10 +18,17 @@ namespace chimera {
 struct Rank {
   Transport& transport;
   std::function<void(const Action&)> on_action;  // to be called before each (WorkerOptions)
+  PositionBoard& board;
+  int slot;  // on the board
+
+  // While in scope the rank may take as long as a start-up: writing a checkpoint.
+  [[nodiscard]] PhaseScope long_work() const { return {board, slot, RankPhase::kLongWork}; }
 };
 
 struct LaunchOptions {
-  double limit_s = 30;           // of one action, and of the silence of a rank
+  // A run that does not get on has ended after so long: the ranks have four fifths of it for one
+  // action, or to be silent, and what is left to end (watch.h).
+  double limit_s = 30;
   double startup_limit_s = 300;  // until all ranks have begun
 };
 

@@ -46,7 +46,8 @@ inline std::vector<ContractKind> kinds_of(const std::string& name, const RunProg
     return checked(faulty(std::move(inner), plan),
                    {.limit_s = kContractLimit_s, .checksums = true});
   };
-  return {{name, with(plain)}, {"checked_" + name, with(checks)}, {"delayed_" + name, with(delays)}};
+  return {
+      {name, with(plain)}, {"checked_" + name, with(checks)}, {"delayed_" + name, with(delays)}};
 }
 
 [[nodiscard]] std::vector<ContractKind> contract_kinds();
