@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "chimera/base/error.h"
@@ -20,12 +21,14 @@
 #include "chimera/model/memory_meter.h"
 #include "chimera/runtime/agreement.h"
 #include "chimera/runtime/clock_offset.h"
+#include "chimera/runtime/faults.h"
 #include "chimera/runtime/launch.h"
 #include "chimera/runtime/launched_process.h"
 #include "chimera/runtime/tags.h"
 #include "chimera/schedule/text_form.h"
 #include "chimera/train/config.h"
 #include "chimera/train/plan.h"
+#include "chimera/train/row_parts.h"
 #include "chimera/train/sample.h"
 #include "chimera/train/trainer.h"
 
@@ -36,6 +39,7 @@ struct TrainOptions {
   std::string config;
   std::vector<std::string> overrides;
   std::string log, save, timeline;
+  std::string fault;
 };
 
 // ---- what is refused before the start
@@ -96,13 +100,39 @@ void finish(const TrainOptions& options, const TrainPlan& plan, const Outcome& o
   }
 }
 
-LaunchOptions launch_options(const LimitsConfig& limits) {
-  return {.limit_s = limits.seconds, .startup_limit_s = limits.startup_seconds};
+// ---- faults on purpose (--fault)
+
+std::optional<Fault> fault_of(const TrainOptions& options) {
+  if (options.fault.empty()) return {};
+  return parse_fault(options.fault);
+}
+
+LaunchOptions launch_options(const LimitsConfig& limits, const std::optional<Fault>& fault) {
+  LaunchOptions launch{.limit_s = limits.seconds, .startup_limit_s = limits.startup_seconds};
+  if (fault && std::holds_alternative<FaultPlan>(*fault)) launch.harm = std::get<FaultPlan>(*fault);
+  return launch;
+}
+
+// What is to happen before each action of a rank.
+std::function<void(const Action&)> before_actions(const Rank& rank, const TrainPlan& plan,
+                                                  const std::optional<Fault>& fault) {
+  if (!fault || !std::holds_alternative<ActionFault>(*fault)) return rank.on_action;
+  FaultRange range{.actions = {}, .steps = static_cast<int>(plan.config.train.steps)};
+  for (int other = 0; other < plan.ranks(); ++other) {
+    const Row part = RowParts(plan.program, plan.cut.micros).part(other % plan.workers(), 0);
+    range.actions.push_back(static_cast<int>(part.size()));
+  }
+  const auto deed = at_action(settle(std::get<ActionFault>(*fault), range), rank.transport.rank());
+  return [note = rank.on_action, deed](const Action& action) {
+    note(action);
+    if (deed) deed(action);
+  };
 }
 
 // ---- one process, a thread each rank
 
 void train_in_threads(const TrainOptions& options, const Config& config) {
+  const auto fault = fault_of(options);
   const TextDataset dataset = open_data(config);  // first: it bounds the batch
   const TrainPlan plan = make_plan(config, dataset.vocabulary());
   prepare_outputs(options, config);
@@ -112,8 +142,8 @@ void train_in_threads(const TrainOptions& options, const Config& config) {
   Outcome outcome;
   {
     Run run(plan, dataset, log, !options.timeline.empty());
-    launch_threads(plan.ranks(), launch_options(config.limits), [&](const Rank& rank) {
-      run.run_rank(rank.transport, {.on_action = rank.on_action});
+    launch_threads(plan.ranks(), launch_options(config.limits, fault), [&](const Rank& rank) {
+      run.run_rank(rank.transport, {.on_action = before_actions(rank, plan, fault)});
     });
     outcome = run.take_outcome();
   }
@@ -156,7 +186,8 @@ bool reads_data(const TrainPlan& plan, int rank) {
 }
 
 void train_in_processes(const TrainOptions& options, const Config& config) {
-  launch_process(launch_options(config.limits), [&](const Rank& rank) {
+  const auto fault = fault_of(options);
+  launch_process(launch_options(config.limits, fault), [&](const Rank& rank) {
     Transport& transport = rank.transport;
     const bool leads = transport.rank() == 0;
     agree(transport, facts_of(config));
@@ -178,8 +209,8 @@ void train_in_processes(const TrainOptions& options, const Config& config) {
     const UnreadDataset unread;
     const Dataset& dataset = text ? static_cast<const Dataset&>(*text) : unread;
     std::optional<Run> run(std::in_place, plan, dataset, log, !options.timeline.empty());
-    run->run_rank(transport,
-                  {.clock_offset_s = clock_offset_s(transport), .on_action = rank.on_action});
+    run->run_rank(transport, {.clock_offset_s = clock_offset_s(transport),
+                              .on_action = before_actions(rank, plan, fault)});
     const Outcome outcome = run->take_outcome();
     run.reset();
     if (leads) finish(options, plan, outcome);
@@ -226,6 +257,11 @@ RunMode add_train(CLI::App& app) {
                  "Write the last step, predicted and measured, to FILE: .html a page, .json trace "
                  "events")
       ->type_name("FILE");
+  app.add_option("--fault", options->fault,
+                 "Do harm on purpose, to see what becomes of it: kill@rank=2,action=17, or throw, "
+                 "stall, memory; drop@rank=1,message=3, or delay, duplicate, truncate, corrupt, "
+                 "reorder; seed=7 chooses what is not said")
+      ->type_name("FAULT");
   app.footer("Keys of the configuration, with defaults:\n" + config_help() +
              "\nExample:\n  chimera train examples/demo.toml --set pipeline.schedule=1f1b "
              "--set pipeline.stages=2\nCtrl-C ends the run cleanly after the step under way "

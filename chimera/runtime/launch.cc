@@ -96,10 +96,13 @@ std::vector<Position> read_all(const PositionBoard& board) {
 }
 
 // The watch limits waits; the decorator compares what comes with what is expected.
-std::unique_ptr<Transport> guarded(std::unique_ptr<Transport> inner, PositionBoard& board,
-                                   int slot) {
-  return watched(checked(std::move(inner), {.limit_s = kForever, .describe = describe_tag}), board,
-                 slot);
+std::unique_ptr<Transport> guarded(std::unique_ptr<Transport> inner, PositionBoard& board, int slot,
+                                   const LaunchOptions& options) {
+  if (options.harm) inner = faulty(std::move(inner), *options.harm);
+  return watched(checked(std::move(inner), {.limit_s = kForever,
+                                            .describe = describe_tag,
+                                            .checksums = options.harm.has_value()}),
+                 board, slot);
 }
 
 // ---- one of several processes
@@ -196,7 +199,7 @@ void launch_threads(int ranks, const LaunchOptions& options,
                         .hard_exit = end_process});
   FirstError first;
   run_threads(world, ranks, first, [&](int rank) {
-    const auto transport = guarded(world.transport(rank), board, rank);
+    const auto transport = guarded(world.transport(rank), board, rank, options);
     run_guarded(*transport, first, [&] { body(make_rank(*transport, board, rank)); });
     board.enter(rank, RankPhase::kDone);
   });
@@ -207,7 +210,7 @@ void launch_process(const LaunchOptions& options, const std::function<void(const
   MpiProcess process(options.startup_limit_s);
   MpiWorld world(process);
   PositionBoard board(1);
-  const auto transport = guarded(world.transport(), board, 0);
+  const auto transport = guarded(world.transport(), board, 0, options);
   run_process(*transport, world, board, options, body);
 }
 

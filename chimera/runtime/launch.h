@@ -6,10 +6,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "chimera/runtime/position.h"
 #include "chimera/schedule/action.h"
 #include "chimera/transport/checked.h"
+#include "chimera/transport/faulty.h"
 #include "chimera/transport/transport.h"
 
 namespace chimera {
@@ -29,7 +31,8 @@ struct LaunchOptions {
   // A run that does not get on has ended after so long: the ranks have four fifths of it for one
   // action, or to be silent, and what is left to end (watch.h).
   double limit_s = 30;
-  double startup_limit_s = 300;  // until all ranks have begun
+  double startup_limit_s = 300;        // until all ranks have begun
+  std::optional<FaultPlan> harm = {};  // to messages, on purpose; then they are checked throughout
 };
 
 // A thread for each rank. Returns when all have returned; throws the first error.

@@ -16,8 +16,9 @@ std::string printable(std::string text) {
   constexpr std::size_t kMost = 1000;
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
-  if (text.size() > kMost) text = text.substr(0, kMost) + " ...";
-  return text;
+  if (text.size() <= kMost) return text;
+  text.resize(kMost);
+  return text += " ...";
 }
 
 }  // namespace
