@@ -29,6 +29,11 @@ void MpiEngine::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+void MpiEngine::unpark() {
+  { const std::lock_guard lock(sleep_mutex_); }  // it is not about to fall asleep
+  wake_.notify_one();
+}
+
 bool MpiEngine::look() {
   const bool moved = requests_.poll(on_error_);
   at_each_look_();
@@ -42,8 +47,11 @@ void MpiEngine::look_until_stopped() {
   for (;;) {
     wake_.wait_for(sleep, std::chrono::duration<double>(pause_s));
     if (stop_) return;
-    if (waiting_.load() > 0) {
-      pause_s = kBusy_s;
+    if (waiting_ > 0) {
+      parked_ = true;
+      wake_.wait(sleep, [this] { return stop_ || waiting_ == 0; });
+      parked_ = false;
+      pause_s = kBusy_s;  // it may wait again at once
       continue;
     }
     sleep.unlock();
