@@ -26,7 +26,7 @@ struct ContractKind {
 };
 inline void PrintTo(const ContractKind& kind, std::ostream* out) { *out << kind.name; }
 
-inline constexpr double kContractLimit_s = 60;
+inline constexpr double kContractLimitSeconds = 60;
 
 // A transport as it is, and checked.
 inline std::vector<ContractKind> plain_and_checked(const std::string& name, const RunProgram& run) {
@@ -36,7 +36,7 @@ inline std::vector<ContractKind> plain_and_checked(const std::string& name, cons
   };
   const Decorate plain = [](std::unique_ptr<Transport> inner) { return inner; };
   const Decorate checks = [](std::unique_ptr<Transport> inner) {
-    return checked(std::move(inner), {.limit_s = kContractLimit_s});
+    return checked(std::move(inner), {.limit_s = kContractLimitSeconds});
   };
   return {{name, with(plain)}, {"checked_" + name, with(checks)}};
 }

@@ -10,9 +10,9 @@ namespace {
 
 // Between two looks of the thread: after something moved, at most while something is under way, and
 // at most while nothing is (a message may come that its taker will want at once).
-constexpr double kSoon_s = 50e-6;
-constexpr double kBusy_s = 1e-3;
-constexpr double kIdle_s = 2e-3;
+constexpr double kSoonSeconds = 50e-6;
+constexpr double kBusySeconds = 1e-3;
+constexpr double kIdleSeconds = 2e-3;
 
 }  // namespace
 
@@ -42,7 +42,7 @@ bool MpiEngine::look() {
 
 void MpiEngine::look_until_stopped() {
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-  double pause_s = kSoon_s;
+  double pause_s = kSoonSeconds;
   std::unique_lock sleep(sleep_mutex_);
   for (;;) {
     wake_.wait_for(sleep, std::chrono::duration<double>(pause_s));
@@ -51,7 +51,7 @@ void MpiEngine::look_until_stopped() {
       parked_ = true;
       wake_.wait(sleep, [this] { return stop_ || waiting_ == 0; });
       parked_ = false;
-      pause_s = kBusy_s;  // it may wait again at once
+      pause_s = kBusySeconds;  // it may wait again at once
       continue;
     }
     sleep.unlock();
@@ -61,7 +61,7 @@ void MpiEngine::look_until_stopped() {
       moved = look();
       busy = requests_.work() > 0;
     }
-    pause_s = moved ? kSoon_s : std::min(pause_s * 1.5, busy ? kBusy_s : kIdle_s);
+    pause_s = moved ? kSoonSeconds : std::min(pause_s * 1.5, busy ? kBusySeconds : kIdleSeconds);
     sleep.lock();
   }
 }
