@@ -72,6 +72,7 @@ constexpr auto kVariants = std::to_array<Variant>({
 
 std::vector<std::string> labels() {
   std::vector<std::string> all;
+  all.reserve(kVariants.size());
   for (const Variant& variant : kVariants) all.emplace_back(variant.label);
   return all;
 }

@@ -70,12 +70,11 @@ constexpr int kRoundTrips = 10;  // of one measurement
 
 void our_round_trips(Transport& transport, std::size_t bytes) {
   const int rank = transport.rank();
-  Message ball;
-  if (rank == 0) ball = make_message(DType::kUInt8, {static_cast<std::int64_t>(bytes)});
+  if (rank == 0)
+    transport.send(make_message(DType::kUInt8, {static_cast<std::int64_t>(bytes)}), 1, 1);
   for (int i = 0; i < kRoundTrips; ++i) {
-    if (rank == 0) transport.send(std::move(ball), 1, 1);
-    ball = transport.recv(1 - rank, 1, kForever).value();
-    if (rank == 1) transport.send(std::move(ball), 0, 1);
+    Message ball = transport.recv(1 - rank, 1, kForever).value();
+    if (rank == 1 || i + 1 < kRoundTrips) transport.send(std::move(ball), 1 - rank, 1);
   }
 }
 

@@ -30,6 +30,7 @@ function(chimera_use_mpi library)
   file(GLOB others CONFIGURE_DEPENDS ${dir}/*_test.cc ${dir}/no_mpi.cc)
   list(REMOVE_ITEM sources ${others})
   target_sources(${library} PRIVATE ${sources})
+  target_sources(${library}_test PRIVATE ${dir}/exit_guard_test.cc ${dir}/memory_pool_test.cc)
   target_link_libraries(${library} PRIVATE MPI::MPI_C)
   # Not the C++ interface that older headers bring along.
   target_compile_definitions(${library} PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)

@@ -156,6 +156,8 @@ int main(int argc, char** argv) {
   try {
     chimera::open_closed_streams();
     return chimera::run_program(argc, argv);
+  } catch (const chimera::Reported& reported) {
+    return reported.exit_code;
   } catch (const chimera::Error& error) {
     return chimera::report(error.what(), chimera::exit_code(error.code()));
   } catch (const std::exception& error) {

@@ -8,6 +8,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/runtime/launched_process.h"
 
 namespace chimera {
 namespace {
@@ -16,7 +17,8 @@ constexpr int kLeastColumns = 40, kMostColumns = 100'000, kUsualColumns = 100;
 
 }  // namespace
 
-bool is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
+// mpirun gives its processes a terminal of its own, wherever the output goes in the end.
+bool is_terminal() { return ::isatty(STDOUT_FILENO) == 1 && !launched_process(); }
 
 bool wants_colour() {
   const char* no_colour = std::getenv("NO_COLOR");

@@ -167,7 +167,7 @@ void run_process(Transport& transport, MpiWorld& world, PositionBoard& board,
                      .hard_exit = end_process};
   if (transport.rank() == 0) watch.look = [&] { return hear_all(*lifeline, board); };
   const Watch watching(std::move(watch));
-  FirstError first;
+  FirstError first;  // told to the others while there is a lifeline
   run_guarded(transport, first, [&] { body(make_rank(transport, board, 0)); });
   board.enter(0, RankPhase::kDone);
   first.rethrow(world.aborted());
@@ -211,7 +211,14 @@ void launch_process(const LaunchOptions& options, const std::function<void(const
   MpiWorld world(process);
   PositionBoard board(1);
   const auto transport = guarded(world.transport(), board, 0, options);
-  run_process(*transport, world, board, options, body);
+  FirstError first;
+  run_guarded(*transport, first, [&] { run_process(*transport, world, board, options, body); });
+  try {
+    first.rethrow(world.aborted());
+  } catch (const Error& error) {
+    report_error(error.what());
+    throw Reported{exit_code(error.code())};
+  }
 }
 
 }  // namespace chimera

@@ -39,7 +39,9 @@ struct LaunchOptions {
 void launch_threads(int ranks, const LaunchOptions& options,
                     const std::function<void(const Rank&)>& body);
 
-// This process's rank of an MPI job: as many ranks as processes were started. Throws Error.
+// This process's rank of an MPI job: as many ranks as processes were started. Reports an error by
+// itself and throws Reported (report.h): what ends a job leaves its processes a second or less, and
+// taking leave of MPI may need longer where a rank is gone.
 void launch_process(const LaunchOptions& options, const std::function<void(const Rank&)>& body);
 
 // Threads without a watch, for tests: waits are limited by the checked transport alone. Returns

@@ -6,6 +6,11 @@
 
 namespace chimera {
 
+// Thrown in place of an error whose line is on the error stream already.
+struct Reported {
+  int exit_code = 1;
+};
+
 // Of several processes each says its own, with its rank in front of all but rank 0's.
 void report_error(const std::string& what);
 

@@ -57,12 +57,19 @@ std::optional<std::string> lost_wait(std::span<const Position> positions, double
     any = true;
   }
   if (!any || shortest_s <= limit_s) return {};
-  int rank = *longest(positions, RankPhase::kWaiting);
   const auto at = [&](int other) -> const Position& {
     return positions[static_cast<std::size_t>(other)];
   };
+  const auto waits_for_message = [&](int other) {
+    return at(other).phase == RankPhase::kWaiting && at(other).peer >= 0;
+  };
+  int rank = *longest(positions, RankPhase::kWaiting);
+  // Who waits for a sum waits for those that wait for messages.
+  for (int other = 0; other < std::ssize(positions) && !waits_for_message(rank); ++other) {
+    if (waits_for_message(other)) rank = other;
+  }
   std::set<int> seen = {rank};
-  while (at(rank).peer >= 0 && at(at(rank).peer).phase == RankPhase::kWaiting &&
+  while (waits_for_message(rank) && waits_for_message(at(rank).peer) &&
          seen.insert(at(rank).peer).second) {
     rank = at(rank).peer;
   }

@@ -52,8 +52,14 @@ TEST(FindCulprit, NamesWhoIsToBlame) {
       // A lost message: 0 waits for 1, which waits for 2, which waits for 1's answer.
       {{waits_for(1, 8), waits_for(2, 7), waits_for(1, 6)},
        "rank 2, stage 2, micro-batch 1, recv-gradient, waiting for rank 1, for 6.00 s; the limit"},
+      {{waits_for(-1, 9), waits_for(2, 7), waits_for(-1, 8)},
+       "rank 1, stage 2, micro-batch 1, "
+       "recv-gradient, waiting for rank 2"},
       {{waits_for(1, 8), done()}, "waiting for rank 1, for 8.00 s, which is done; the limit"},
+      // One in a sum waits for those that wait for messages.
       {{waits_for(-1, 8), waits_for(0, 6)},
+       "rank 1, stage 2, micro-batch 1, recv-gradient, waiting for rank 0, for 6.00 s"},
+      {{waits_for(-1, 8), waits_for(-1, 6)},
        "rank 0, stage 2, micro-batch 1, recv-gradient, "
        "waiting for other ranks, for 8.00 s"},
   };

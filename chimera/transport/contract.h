@@ -28,7 +28,7 @@ struct ContractKind {
 };
 inline void PrintTo(const ContractKind& kind, std::ostream* out) { *out << kind.name; }
 
-inline constexpr double kContractLimit_s = 60;
+inline constexpr double kContractLimitSeconds = 60;
 
 // A transport as it is, checked, and with delays, which are no fault to those above.
 inline std::vector<ContractKind> kinds_of(const std::string& name, const RunProgram& run) {
@@ -38,7 +38,7 @@ inline std::vector<ContractKind> kinds_of(const std::string& name, const RunProg
   };
   const Decorate plain = [](std::unique_ptr<Transport> inner) { return inner; };
   const Decorate checks = [](std::unique_ptr<Transport> inner) {
-    return checked(std::move(inner), {.limit_s = kContractLimit_s});
+    return checked(std::move(inner), {.limit_s = kContractLimitSeconds});
   };
   const Decorate delays = [](std::unique_ptr<Transport> inner) {
     const FaultPlan plan{

@@ -147,6 +147,7 @@ class Lifeline::Thread {
     double opened_s = 0, heard_s = 0;
     std::string in = {}, out = {};
     bool broken = false;
+    bool joined = false;  // said more than hello: one that gave up before is no loss
   };
 
   [[nodiscard]] bool is_hub() const { return rank_ == 0; }
@@ -204,7 +205,6 @@ void Lifeline::Thread::serve() {
     if (now_s() >= next_beat_s) {
       beat();
       next_beat_s = now_s() + beat_of(options_.limit_s);
-      look_for_silence();
     }
     {
       const std::lock_guard lock(mutex_);
@@ -212,6 +212,7 @@ void Lifeline::Thread::serve() {
     }
     wait_for_something(next_beat_s);
     drop_broken_lines();
+    look_for_silence();  // after what has come was read: this process may have been stopped itself
   }
   flush();
 }
@@ -266,6 +267,7 @@ void Lifeline::Thread::take(Line& line, Frame frame) {
     }
     return;
   }
+  line.joined = true;
   switch (frame.kind) {
     case FrameKind::kHello:
       line.broken = true;
@@ -300,8 +302,6 @@ void Lifeline::Thread::take_hello(Line& line, const std::string& text) {
   }
   line.rank = *rank;
   Known& known = known_[static_cast<std::size_t>(*rank)];
-  known.connected = true;
-  known.heard_s = now_s();
   known.who = cat("process ", words[2], " on host ", words[3]);
   append_frame(line.out, FrameKind::kBeat, "");  // welcome
 }
@@ -309,6 +309,7 @@ void Lifeline::Thread::take_hello(Line& line, const std::string& text) {
 void Lifeline::Thread::take_note(const Line& line, std::string note) {
   const std::lock_guard lock(mutex_);
   Known& known = known_[is_hub() ? static_cast<std::size_t>(line.rank) : 0];
+  known.connected = true;
   known.heard_s = now_s();
   known.note = std::move(note);
 }
@@ -360,7 +361,7 @@ void Lifeline::Thread::drop_broken_lines() {
   lines_.remove_if([&](Line& line) {
     const bool stranger = line.rank < 0 && now_s() - line.opened_s > kStranger_s;
     if (!line.broken && !stranger) return false;
-    if (line.rank >= 0) lost.push_back(line.rank);
+    if (line.joined) lost.push_back(line.rank);
     return true;
   });
   for (const int rank : lost) lose(rank);
@@ -481,6 +482,7 @@ void Lifeline::Thread::connect(const std::string& address) {
     append_frame(line.out, FrameKind::kHello,
                  cat(words[0], " ", rank_, " ", ::getpid(), " ", host_name()));
     if (!is_welcome(line)) continue;  // machines may have addresses that others have too
+    line.joined = true;
     lines_.push_back(std::move(line));
     known_[0].heard_s = now;
     thread_ = std::thread([this] { serve(); });

@@ -23,6 +23,7 @@ namespace chimera {
 namespace {
 
 constexpr int kBacklog = 4096;
+constexpr int kReadsAtOnce = 16;  // what floods one connection does not starve the others
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -84,12 +85,13 @@ void Socket::close() {
 
 bool Socket::read_into(std::string& text) {
   std::array<char, 4096> buffer;
-  for (;;) {
+  for (int round = 0; round < kReadsAtOnce; ++round) {
     const ssize_t count = ::recv(descriptor_, buffer.data(), buffer.size(), 0);
     if (count == 0) return false;
     if (count < 0) return would_block();
     text.append(buffer.data(), static_cast<std::size_t>(count));
   }
+  return true;
 }
 
 bool Socket::write_from(std::string& text) {

@@ -18,7 +18,7 @@
 namespace chimera {
 namespace {
 
-constexpr double kLong = kContractLimit_s;  // a wait that ends only with a fault
+constexpr double kLong = kContractLimitSeconds;  // a wait that ends only with a fault
 
 class TransportContract : public testing::TestWithParam<ContractKind> {
  protected:

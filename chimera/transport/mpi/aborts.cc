@@ -10,7 +10,7 @@ namespace chimera {
 namespace {
 
 constexpr std::size_t kLongestText = 4000;  // the rest is cut off
-constexpr double kAnswer_s = 1;
+constexpr double kAnswerSeconds = 1;
 constexpr int kTextTag = 0;
 
 }  // namespace
@@ -49,7 +49,7 @@ void MpiAborts::ask(const std::string& why) {
   if (reason_.is_set() || answer_due_s_ > 0) return;
   if (rank_ == 0) return decide(why);
   asked_ = why;
-  answer_due_s_ = now_s() + kAnswer_s;
+  answer_due_s_ = now_s() + kAnswerSeconds;
   send(0, std::make_shared<const std::string>(why.substr(0, kLongestText)));
 }
 

@@ -4,9 +4,9 @@
 
 #include <sched.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "chimera/base/clock.h"
 
@@ -33,25 +33,25 @@ class Backoff {
     const double now = now_s();
     if (idle_since_s_ == 0) {
       idle_since_s_ = now;
-      sleep_s_ = kShortest_s;
+      sleep_s_ = kShortestSeconds;
     }
     const double idle_s = now - idle_since_s_;
-    if (!crowded_ && idle_s < kSpin_s) return;
-    if (idle_s < (crowded_ && !busy ? kCrowdedYield_s : kYield_s)) {
+    if (!crowded_ && idle_s < kSpinSeconds) return;
+    if (idle_s < (crowded_ && !busy ? kCrowdedYieldSeconds : kYieldSeconds)) {
       sched_yield();
       return;
     }
     sleep_precisely(sleep_s_);
-    sleep_s_ = std::min(sleep_s_ * 1.5, busy ? kLongestBusy_s : kLongest_s);
+    sleep_s_ = std::min(sleep_s_ * 1.5, busy ? kLongestBusySeconds : kLongestSeconds);
   }
 
  private:
-  static constexpr double kSpin_s = 100e-6;
-  static constexpr double kYield_s = 500e-6;
-  static constexpr double kCrowdedYield_s = 20e-6;
-  static constexpr double kShortest_s = 20e-6;
-  static constexpr double kLongestBusy_s = 100e-6;
-  static constexpr double kLongest_s = 500e-6;
+  static constexpr double kSpinSeconds = 100e-6;
+  static constexpr double kYieldSeconds = 500e-6;
+  static constexpr double kCrowdedYieldSeconds = 20e-6;
+  static constexpr double kShortestSeconds = 20e-6;
+  static constexpr double kLongestBusySeconds = 100e-6;
+  static constexpr double kLongestSeconds = 500e-6;
 
   bool crowded_;
   double idle_since_s_ = 0;

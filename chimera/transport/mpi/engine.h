@@ -48,7 +48,23 @@ class MpiEngine {
   bool wait(Lock& lock, double wait_s, const Done& done);
 
  private:
+  // In scope while a thread looks for itself.
+  class Waiting {
+   public:
+    explicit Waiting(MpiEngine& engine) : engine_(engine) { ++engine_.waiting_; }
+    ~Waiting() {
+      --engine_.waiting_;
+      if (engine_.parked_) engine_.unpark();
+    }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    MpiEngine& engine_;
+  };
+
   void look_until_stopped();
+  void unpark();
 
   const bool crowded_;
   std::mutex mutex_;
@@ -56,8 +72,11 @@ class MpiEngine {
   std::function<void()> at_each_look_;
   MpiRequests::OnError on_error_;
 
-  std::atomic<int> waiting_ = 0;  // threads in wait(), which look for the engine's own thread
-  std::mutex sleep_mutex_;        // guards what follows
+  // Threads in wait(). The engine's own is parked while there are any; each side changes its own
+  // number first and then reads the other's, so none is missed.
+  std::atomic<int> waiting_ = 0;
+  std::atomic<bool> parked_ = false;
+  std::mutex sleep_mutex_;  // guards what follows
   std::condition_variable wake_;
   bool stop_ = false;
   std::thread thread_;
@@ -65,13 +84,7 @@ class MpiEngine {
 
 template <class Done>
 bool MpiEngine::wait(Lock& lock, double wait_s, const Done& done) {
-  struct Waiting {
-    std::atomic<int>& count;
-    explicit Waiting(std::atomic<int>& c) : count(c) { ++count; }
-    ~Waiting() { --count; }
-    Waiting(const Waiting&) = delete;
-    Waiting& operator=(const Waiting&) = delete;
-  } waiting(waiting_);
+  const Waiting waiting(*this);
   const double end_s = now_s() + wait_s;
   Backoff backoff(crowded_);
   for (;;) {

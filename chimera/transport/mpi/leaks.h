@@ -12,15 +12,17 @@ namespace chimera {
 // no name is left to suppress.
 class IgnoreLeaks {
  public:
-#ifdef __SANITIZE_ADDRESS__
-  IgnoreLeaks() { __lsan_disable(); }
-  ~IgnoreLeaks() { __lsan_enable(); }
-#else
-  IgnoreLeaks() {}
-  ~IgnoreLeaks() {}
-#endif
+  IgnoreLeaks() { turn(false); }
+  ~IgnoreLeaks() { turn(true); }
   IgnoreLeaks(const IgnoreLeaks&) = delete;
   IgnoreLeaks& operator=(const IgnoreLeaks&) = delete;
+
+ private:
+  static void turn([[maybe_unused]] bool on) {
+#ifdef __SANITIZE_ADDRESS__
+    on ? __lsan_enable() : __lsan_disable();
+#endif
+  }
 };
 
 // For tests, before MpiProcess ends, which unloads the rest: ends the process if there are leaks.

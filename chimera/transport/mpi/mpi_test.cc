@@ -19,7 +19,7 @@
 namespace chimera {
 namespace {
 
-constexpr double kPatience_s = 60;
+constexpr double kPatienceSeconds = 60;
 
 // The program on the first two processes, in a world with these options.
 template <class Program>
@@ -68,7 +68,7 @@ TEST(Mpi, SplitsMessagesIntoParts) {
       if (transport.rank() == 0) {
         transport.send(pattern(bytes), 1, bytes);
       } else {
-        expect_pattern(transport.recv(0, bytes, kPatience_s), bytes);
+        expect_pattern(transport.recv(0, bytes, kPatienceSeconds), bytes);
       }
     }
   });
@@ -89,7 +89,7 @@ TEST(Mpi, SendsMoreThanTwoGigabytesInOneMessage) {
       transport.send(std::move(message), 1, 1);
       return;
     }
-    const std::optional<Message> message = transport.recv(0, 1, kPatience_s);
+    const std::optional<Message> message = transport.recv(0, 1, kPatienceSeconds);
     ASSERT_TRUE(message);
     const auto* values = reinterpret_cast<const std::int64_t*>(message->data);
     for (std::int64_t i = 0; i < kElements; ++i) ASSERT_EQ(values[i], i);
@@ -116,10 +116,10 @@ TEST(Mpi, GetsOnWhileTheWorkerIsBusy) {
       while (!watch.expired()) {  // no call of the transport
       }
     } else {
-      ASSERT_TRUE(sum->wait(kPatience_s));
-      expect_pattern(transport.recv(0, 2, kPatience_s), kBytes);
+      ASSERT_TRUE(sum->wait(kPatienceSeconds));
+      expect_pattern(transport.recv(0, 2, kPatienceSeconds), kBytes);
     }
-    ASSERT_TRUE(sum->wait(kPatience_s));
+    ASSERT_TRUE(sum->wait(kPatienceSeconds));
     EXPECT_EQ(std::accumulate(values.begin(), values.end(), 0.0), 2.0 * kBytes / 4);
   });
 }
@@ -136,7 +136,7 @@ TEST(Mpi, GivesTheBufferBackWhenAMemberLeavesEarly) {
       try {
         sum = transport.all_reduce_sum(buffer, members, 1);
         if (transport.rank() == 1) transport.abort("left");
-        (void)sum->wait(kPatience_s);
+        (void)sum->wait(kPatienceSeconds);
         ADD_FAILURE() << "nothing thrown";
       } catch (const Error& error) {
         EXPECT_STREQ(error.what(), "left");
@@ -176,7 +176,7 @@ TEST(Mpi, TakesATextThatWasDecidedElsewhere) {
   run_on_two({}, [](Transport& transport, MpiWorld& world) {
     if (transport.rank() == 1) world.abort("rank 7 has died");
     try {
-      (void)transport.recv(1 - transport.rank(), 1, kPatience_s);
+      (void)transport.recv(1 - transport.rank(), 1, kPatienceSeconds);
       ADD_FAILURE() << "nothing thrown";
     } catch (const Error& error) {
       EXPECT_STREQ(error.what(), "rank 7 has died");
@@ -193,7 +193,7 @@ TEST(Mpi, LetsSomethingElseSpreadAborts) {
       world.abort("decided: " + why);
     });
     if (transport.rank() == 0) transport.abort("mine");
-    EXPECT_THROW((void)transport.recv(1 - transport.rank(), 1, kPatience_s), Error);
+    EXPECT_THROW((void)transport.recv(1 - transport.rank(), 1, kPatienceSeconds), Error);
     EXPECT_EQ(world.aborted(), "decided: mine");
     EXPECT_EQ(told, transport.rank() == 0 ? "mine" : "");
   });

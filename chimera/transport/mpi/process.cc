@@ -11,7 +11,7 @@
 namespace chimera {
 namespace {
 
-constexpr double kFinalize_s = 20;
+constexpr double kFinalizeSeconds = 20;
 
 // Who else is on this machine.
 void look_around(MpiProcess::State& state) {
@@ -49,7 +49,8 @@ MpiProcess::MpiProcess(double startup_s) : state_(std::make_unique<State>()) {
 
 MpiProcess::~MpiProcess() {
   if (!state_->finalize) return;
-  const ExitGuard guard(kFinalize_s, "MPI did not end: another process of the job has stopped");
+  const ExitGuard guard(kFinalizeSeconds,
+                        "MPI did not end: another process of the job has stopped");
   MPI_Finalize();
 }
 

@@ -19,8 +19,8 @@ struct SumHead {
   DType dtype = DType::kFloat32;
 };
 
-constexpr int kStreams = 16000;   // 2 * stream + 1 is an MPI tag: 32767 at most, and not kShortTag
-constexpr double kLetGo_s = 0.2;  // how long a member that leaves early waits for MPI
+constexpr int kStreams = 16000;  // 2 * stream + 1 is an MPI tag: 32767 at most, and not kShortTag
+constexpr double kLetGoSeconds = 0.2;  // how long a member that leaves early waits for MPI
 
 std::size_t head_bytes(std::size_t members) {
   return sizeof(SumHead) + members * sizeof(std::int32_t);
@@ -78,7 +78,7 @@ class MpiReduction final : public Reduction {
     if (sum_->done()) return;
     sum_->leave();
     engine_.requests().cancel(sum_.get());
-    engine_.wait(lock, kLetGo_s, [&] { return engine_.requests().count(sum_.get()) == 0; });
+    engine_.wait(lock, kLetGoSeconds, [&] { return engine_.requests().count(sum_.get()) == 0; });
   }
 
   bool wait(double wait_s) override {

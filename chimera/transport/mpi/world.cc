@@ -13,10 +13,10 @@
 namespace chimera {
 namespace {
 
-constexpr double kMakeWorld_s = 60;
-constexpr double kEndAfterAbort_s = 3;
-constexpr double kCancel_s = 0.2;
-constexpr double kSpread_s = 2;  // for the decision of whoever spreads aborts
+constexpr double kMakeWorldSeconds = 60;
+constexpr double kEndAfterAbortSeconds = 3;
+constexpr double kCancelSeconds = 0.2;
+constexpr double kSpreadSeconds = 2;  // for the decision of whoever spreads aborts
 
 MPI_Comm copy(MPI_Comm comm) {
   MPI_Comm duplicate = MPI_COMM_NULL;
@@ -130,7 +130,7 @@ void MpiWorld::State::abort(const std::string& why) noexcept {
     aborts.ask(why);
   }
   MpiEngine::Lock lock = engine.lock();
-  if (!engine.wait(lock, kSpread_s, [this] { return aborted.is_set(); })) aborts.decide(why);
+  if (!engine.wait(lock, kSpreadSeconds, [this] { return aborted.is_set(); })) aborts.decide(why);
 }
 
 void MpiWorld::State::abort_here(const std::string& why) noexcept {
@@ -144,7 +144,7 @@ void MpiWorld::State::abort_here(const std::string& why) noexcept {
 bool MpiWorld::State::wait_for_all(MpiEngine::Lock& lock) {
   double end = now_s() + end_s;
   const auto patience_s = [&] {
-    if (aborted.is_set()) end = std::min(end, now_s() + kEndAfterAbort_s);
+    if (aborted.is_set()) end = std::min(end, now_s() + kEndAfterAbortSeconds);
     return end - now_s();
   };
   const auto wait = [&](const auto& done) {
@@ -166,7 +166,7 @@ bool MpiWorld::State::wait_for_all(MpiEngine::Lock& lock) {
 void MpiWorld::State::let_go(MpiEngine::Lock& lock, bool together) {
   MpiRequests& requests = engine.requests();
   requests.cancel(nullptr);
-  engine.wait(lock, together ? kCancel_s : 0, [&] { return requests.size() == 0; });
+  engine.wait(lock, together ? kCancelSeconds : 0, [&] { return requests.size() == 0; });
   if (requests.size() == 0 && together) {
     for (MPI_Comm* comm : {&sums_comm, &messages_comm, &control}) MPI_Comm_free(comm);
   } else {
@@ -196,9 +196,10 @@ MpiWorld::MpiWorld(MpiProcess& process, MpiOptions options) {
                                        " MPI processes; expected 1 to ", owner.size,
                                        ", so start more with mpirun -n"));
   }
-  const ExitGuard guard(kMakeWorld_s, cat("MPI rank ", owner.rank, " waited ", kMakeWorld_s,
-                                          " s for the other ranks to set up communication; one "
-                                          "has stopped, or is not part of this job"));
+  const ExitGuard guard(kMakeWorldSeconds,
+                        cat("MPI rank ", owner.rank, " waited ", kMakeWorldSeconds,
+                            " s for the other ranks to set up communication; one "
+                            "has stopped, or is not part of this job"));
   MPI_Comm world = MPI_COMM_NULL;
   const bool inside = owner.rank < ranks;
   check_mpi(MPI_Comm_split(MPI_COMM_WORLD, inside ? 0 : MPI_UNDEFINED, owner.rank, &world),
