@@ -44,7 +44,7 @@ inline std::vector<ContractKind> kinds_of(const std::string& name, const RunProg
     const FaultPlan plan{
         .kind = FaultKind::kDelay, .probability = 0.2, .once = false, .seed = 5, .delay_s = 0.001};
     return checked(faulty(std::move(inner), plan),
-                   {.limit_s = kContractLimit_s, .checksums = true});
+                   {.limit_s = kContractLimitSeconds, .checksums = true});
   };
   return {
       {name, with(plain)}, {"checked_" + name, with(checks)}, {"delayed_" + name, with(delays)}};
