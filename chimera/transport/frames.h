@@ -9,7 +9,7 @@
 
 namespace chimera {
 
-enum class FrameKind : std::uint8_t { kHello, kBeat, kAbort, kLeave, kAllLeft };
+enum class FrameKind : std::uint8_t { kHello, kWelcome, kBeat, kAbort, kLeave, kAllLeft };
 
 struct Frame {
   FrameKind kind = FrameKind::kBeat;

@@ -270,6 +270,7 @@ void Lifeline::Thread::take(Line& line, Frame frame) {
   line.joined = true;
   switch (frame.kind) {
     case FrameKind::kHello:
+    case FrameKind::kWelcome:
       line.broken = true;
       break;
     case FrameKind::kBeat:
@@ -303,7 +304,8 @@ void Lifeline::Thread::take_hello(Line& line, const std::string& text) {
   line.rank = *rank;
   Known& known = known_[static_cast<std::size_t>(*rank)];
   known.who = cat("process ", words[2], " on host ", words[3]);
-  append_frame(line.out, FrameKind::kBeat, "");  // welcome
+  append_frame(line.out, FrameKind::kWelcome,
+               cat("process ", ::getpid(), " on host ", host_name()));
 }
 
 void Lifeline::Thread::take_note(const Line& line, std::string note) {
@@ -350,9 +352,7 @@ void Lifeline::Thread::take_wishes() {
   if (leaves && !is_hub()) tell_all(FrameKind::kLeave, "");
 }
 
-void Lifeline::Thread::beat() {
-  tell_all(FrameKind::kBeat, options_.note && !is_hub() ? options_.note() : "");
-}
+void Lifeline::Thread::beat() { tell_all(FrameKind::kBeat, options_.note ? options_.note() : ""); }
 
 // ---- losses
 
@@ -369,7 +369,6 @@ void Lifeline::Thread::drop_broken_lines() {
 
 // "rank 3 (process 12 on host a), last heard of 0.02 s before at ..."
 std::string Lifeline::Thread::portrait(int rank) const {
-  if (!is_hub()) return "rank 0";
   const Known& known = known_[static_cast<std::size_t>(rank)];
   std::string text = cat("rank ", rank, " (", known.who, ")");
   if (options_.describe && !known.note.empty()) {
@@ -463,7 +462,10 @@ bool Lifeline::Thread::is_welcome(Line& line) {
     pollfd waiting = {line.socket.descriptor(), events, 0};
     ::poll(&waiting, 1, 100);
     const bool open = line.socket.read_into(line.in);
-    if (const auto frame = take_frame(line.in, bad)) return frame->kind == FrameKind::kBeat;
+    if (const auto frame = take_frame(line.in, bad)) {
+      known_[0].who = frame->text;
+      return frame->kind == FrameKind::kWelcome;
+    }
     if (!open) return false;
   }
   return false;

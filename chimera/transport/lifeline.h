@@ -20,7 +20,7 @@ struct LifelineOptions {
   double startup_s = 300;  // until all are connected
   // What this rank is at; asked before each beat, by the lifeline's thread.
   std::function<std::string()> note = {};
-  // A note in words, on rank 0, for the text about its rank.
+  // A note in words, for the text about its rank.
   std::function<std::string(int rank, const std::string& note)> describe = {};
   // Called once, by the lifeline's thread, with the text that ends the job.
   std::function<void(const std::string& why)> on_abort = {};

@@ -193,7 +193,8 @@ TEST(Lifeline, TellsTheOthersThatRank0Died) {
   job.wait_for(1);
   job.lines[0].reset();
   const std::string why = job.endings[1].wait();
-  EXPECT_NE(why.find("rank 0 ended without a word"), std::string::npos) << why;
+  EXPECT_EQ(why.find("rank 0 (process "), 0U) << why;
+  EXPECT_NE(why.find("ended without a word"), std::string::npos) << why;
 }
 
 TEST(Lifeline, ARankThatGoesWithoutLeavingIsMissed) {
