@@ -16,6 +16,7 @@
 #include "chimera/cli/train_data.h"
 #include "chimera/cli/train_interrupt.h"
 #include "chimera/cli/train_log.h"
+#include "chimera/cli/train_resume.h"
 #include "chimera/cli/train_run.h"
 #include "chimera/cli/train_summary.h"
 #include "chimera/model/memory_meter.h"
@@ -39,6 +40,7 @@ struct TrainOptions {
   std::string config;
   std::vector<std::string> overrides;
   std::string log, save, timeline;
+  std::string resume;
   std::string fault;
 };
 
@@ -107,6 +109,8 @@ std::optional<Fault> fault_of(const TrainOptions& options) {
   return parse_fault(options.fault);
 }
 
+DataIdentity data_identity(const DataSummary& data) { return {data.fingerprint, data.windows}; }
+
 LaunchOptions launch_options(const LimitsConfig& limits, const std::optional<Fault>& fault) {
   LaunchOptions launch{.limit_s = limits.seconds, .startup_limit_s = limits.startup_seconds};
   if (fault && std::holds_alternative<FaultPlan>(*fault)) launch.harm = std::get<FaultPlan>(*fault);
@@ -136,12 +140,13 @@ void train_in_threads(const TrainOptions& options, const Config& config) {
   const TextDataset dataset = open_data(config);  // first: it bounds the batch
   const TrainPlan plan = make_plan(config, dataset.vocabulary());
   prepare_outputs(options, config);
-  StepLog log(options.log);
+  StepLog log(options.log, !options.resume.empty());
   introduce(plan, dataset.windows());
   catch_interrupts();
   Outcome outcome;
   {
-    Run run(plan, dataset, log, !options.timeline.empty());
+    Run run(plan, dataset, log, !options.timeline.empty(),
+            {options.resume, data_identity(summary(dataset))});
     launch_threads(plan.ranks(), launch_options(config.limits, fault), [&](const Rank& rank) {
       run.run_rank(rank.transport, {.on_action = before_actions(rank, plan, fault)});
     });
@@ -203,12 +208,13 @@ void train_in_processes(const TrainOptions& options, const Config& config) {
       check_same_text(config, transport.rank(), summary(*text), data);
     }
     if (leads) prepare_outputs(options, config);
-    StepLog log(leads ? options.log : "");
+    StepLog log(leads ? options.log : "", !options.resume.empty());
     if (leads) introduce(plan, data.windows);
     catch_interrupts();
     const UnreadDataset unread;
     const Dataset& dataset = text ? static_cast<const Dataset&>(*text) : unread;
-    std::optional<Run> run(std::in_place, plan, dataset, log, !options.timeline.empty());
+    std::optional<Run> run(std::in_place, plan, dataset, log, !options.timeline.empty(),
+                           ResumeOptions{options.resume, data_identity(data)});
     run->run_rank(transport, {.clock_offset_s = clock_offset_s(transport),
                               .on_action = before_actions(rank, plan, fault)});
     const Outcome outcome = run->take_outcome();
@@ -253,6 +259,10 @@ RunMode add_train(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--log", options->log, "Write one JSON object a step to this file");
   app.add_option("--save", options->save, "Write the weights and configuration to this folder");
+  app.add_option("--resume", options->resume,
+                 "Go on from a checkpoint: the folder of its step, or 'latest' of "
+                 "train.checkpoint_folder")
+      ->type_name("DIR|latest");
   app.add_option("--timeline", options->timeline,
                  "Write the last step, predicted and measured, to FILE: .html a page, .json trace "
                  "events")

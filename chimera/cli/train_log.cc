@@ -8,9 +8,9 @@
 
 namespace chimera {
 
-StepLog::StepLog(const std::string& path) : path_(path) {
+StepLog::StepLog(const std::string& path, bool goes_on) : path_(path) {
   if (path.empty()) return;
-  file_.open(path, std::ios::binary | std::ios::trunc);
+  file_.open(path, std::ios::binary | (goes_on ? std::ios::app : std::ios::trunc));
   check();
 }
 

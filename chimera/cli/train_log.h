@@ -10,8 +10,9 @@ namespace chimera {
 
 class StepLog {
  public:
-  // Writes nothing where `path` is empty. Throws Error (kIo).
-  explicit StepLog(const std::string& path);
+  // Writes nothing where `path` is empty; a run that goes on adds to what is there. Throws Error
+  // (kIo).
+  explicit StepLog(const std::string& path, bool goes_on = false);
 
   void write(const StepLine& line);
 

@@ -45,9 +45,11 @@ RankOutcome recv(Transport& transport, int rank) {
 
 }  // namespace
 
-Run::Run(const TrainPlan& plan, const Dataset& dataset, StepLog& log, bool samples_memory)
+Run::Run(const TrainPlan& plan, const Dataset& dataset, StepLog& log, bool samples_memory,
+         ResumeOptions resume)
     : plan_(plan),
       dataset_(dataset),
+      resume_(std::move(resume)),
       log_(log),
       samples_memory_(samples_memory),
       progress_(plan.config.train.steps, is_terminal(), terminal_columns()) {}
@@ -61,16 +63,21 @@ void Run::run_rank(Transport& transport, TrainerOptions options) {
   const auto account = std::make_shared<Account>();
   const AccountScope scope(account);
   Trainer trainer(plan_, dataset_, transport, std::move(options));
+  RunCheckpoints checkpoints(plan_, transport, trainer, resume_);
+  const std::int64_t first = trainer.steps_done();
+  if (transport.rank() == 0) first_step_ = first;
   account->reset_peak();
   RankOutcome own;
-  for (std::int64_t step = 0; !trainer.done(); ++step) {
+  for (std::int64_t step = first; !trainer.done(); ++step) {
     if (samples_memory_) account->start_sampling();
     StepReports reports = trainer.step(interrupted);
-    if (samples_memory_ && is_drawn(step)) own.memory = account->stop_sampling();
+    if (samples_memory_ && is_drawn(step, first)) own.memory = account->stop_sampling();
     if (check_every > 0 && (step + 1) % check_every == 0) trainer.check_replicas();
+    checkpoints.after_step();
     if (transport.rank() != 0) continue;
     for (StepReport& report : reports) record(report);
   }
+  checkpoints.finish();
   own.peak_stash = trainer.peak_stash();
   own.peak_bytes = static_cast<double>(account->peak_bytes());
   for (Level& level : own.memory) level.time_s -= clock_offset_s;
@@ -86,8 +93,8 @@ void Run::run_rank(Transport& transport, TrainerOptions options) {
 }
 
 // The last step so far; of an asynchronous run, whose last steps drain it, one in its middle.
-bool Run::is_drawn(std::int64_t step) const {
-  return !plan_.asynchronous || step <= plan_.config.train.steps / 2;
+bool Run::is_drawn(std::int64_t step, std::int64_t first) const {
+  return !plan_.asynchronous || step <= (first + plan_.config.train.steps) / 2;
 }
 
 double Run::predicted_bubble_ratio(const Timeline& step) const {
@@ -108,7 +115,7 @@ void Run::record(StepReport& report) {
                       .predicted_bubble_ratio = predicted_bubble_ratio(report.timeline),
                       .seconds = report.seconds};
   outcome_.lines.push_back(line);
-  if (is_drawn(report.step)) outcome_.drawn = std::move(report);
+  if (is_drawn(report.step, first_step_)) outcome_.drawn = std::move(report);
   log_.write(line);
   progress_.show(line);
 }

@@ -12,6 +12,9 @@ std::string describe_tag(Tag tag) {
   if (tag == kClockTag) return "time of a clock";
   if (tag == kReplicaTag) return "digests of weights";
   if (tag == kOutcomeTag) return "summary of a rank";
+  if (tag == kCheckpointTag) return "news of a checkpoint";
+  if (tag == kCheckpointFilesTag) return "files of a checkpoint";
+  if (tag == kCheckpointBeatTag) return "progress of a checkpoint";
   if ((tag & (Tag{1} << 62)) != 0) {
     const Tag first = (tag >> 40) & 0xFFFFF, last = (tag >> 20) & 0xFFFFF;
     return first == last ? cat("gradients of stage ", first)

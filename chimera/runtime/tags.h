@@ -32,6 +32,10 @@ inline constexpr Tag kClockTag = kStepTag + 4;
 // What ranks tell rank 0 on the way and at the end: digests of their weights, and what they held.
 inline constexpr Tag kReplicaTag = kStepTag + 5;
 inline constexpr Tag kOutcomeTag = kStepTag + 6;
+// Of checkpoints: what rank 0 tells the others, what was written, and signs of life on the way.
+inline constexpr Tag kCheckpointTag = kStepTag + 7;
+inline constexpr Tag kCheckpointFilesTag = kStepTag + 8;
+inline constexpr Tag kCheckpointBeatTag = kStepTag + 9;
 
 // In words, for messages.
 [[nodiscard]] std::string describe_tag(Tag tag);

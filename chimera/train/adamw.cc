@@ -29,6 +29,15 @@ void AdamW::step(double learning_rate, int stage) {
   store_.stepped(stage);
 }
 
+void AdamW::resume(std::int64_t steps) {
+  const at::NoGradGuard no_grad;
+  for (const Moments& moments : moments_) {
+    at::Tensor count = moments.steps;
+    count.fill_(steps);
+  }
+  store_.values_changed();
+}
+
 void AdamW::update(double learning_rate, const std::vector<const Moments*>& chosen) {
   const at::NoGradGuard no_grad;
   for (const bool is_matrix : {true, false}) {

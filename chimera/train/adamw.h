@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "chimera/model/store.h"
@@ -16,6 +17,11 @@ namespace chimera {
 
 class AdamW {
  public:
+  struct Moments {
+    const Parameter* parameter;
+    at::Tensor first, second, steps;
+  };
+
   static constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
 
   // Steps all parameters that `store` has now. The store outlives the optimizer.
@@ -25,12 +31,13 @@ class AdamW {
   void step(double learning_rate);
   void step(double learning_rate, int stage);
 
- private:
-  struct Moments {
-    const Parameter* parameter;
-    at::Tensor first, second, steps;
-  };
+  // Of all parameters, by name.
+  [[nodiscard]] const std::vector<Moments>& moments() const { return moments_; }
 
+  // Goes on after so many steps, whose values and moments were written to where they lie here.
+  void resume(std::int64_t steps);
+
+ private:
   void update(double learning_rate, const std::vector<const Moments*>& chosen);
 
   ParameterStore& store_;

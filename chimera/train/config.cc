@@ -248,6 +248,15 @@ const std::vector<Key>& keys() {
           "train", "check_replicas_every",
           "steps from one check that replicas are bitwise equal to the next; 0: none",
           [](auto& c) -> auto& { return c.train.check_replicas_every; }, 0, kLong),
+      integer(
+          "train", "checkpoint_every", "steps from one checkpoint to the next; 0: none",
+          [](auto& c) -> auto& { return c.train.checkpoint_every; }, 0, kLong),
+      text(
+          "train", "checkpoint_folder", "where they are; on a disk that all machines share",
+          [](auto& c) -> auto& { return c.train.checkpoint_folder; }),
+      integer(
+          "train", "checkpoint_keep", "how many of the newest are kept",
+          [](auto& c) -> auto& { return c.train.checkpoint_keep; }, 1),
       text(
           "pipeline", "schedule", schedule_names(),
           [](auto& c) -> auto& { return c.pipeline.schedule; }),
@@ -420,6 +429,12 @@ std::string print(const Config& config) {
     text += cat(key.name, " = ", key.print(config), "\n");
   }
   return text;
+}
+
+std::vector<KeyValue> values(const Config& config) {
+  std::vector<KeyValue> all;
+  for (const Key& key : keys()) all.push_back({key.section, key.name, key.print(config)});
+  return all;
 }
 
 std::string config_help() {

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "chimera/model/spec.h"
 
@@ -28,6 +29,9 @@ struct TrainConfig {
   double clip = 1.0;          // largest global gradient norm; 0: no limit
   std::uint64_t seed = 1;
   std::int64_t check_replicas_every = 0;  // steps; 0: never
+  std::int64_t checkpoint_every = 0;      // steps; 0: never
+  std::string checkpoint_folder = "checkpoints";
+  int checkpoint_keep = 2;
 };
 
 struct PipelineConfig {
@@ -76,6 +80,13 @@ struct Config {
 
 // TOML that parses to the same configuration.
 [[nodiscard]] std::string print(const Config& config);
+
+// A key as it is printed.
+struct KeyValue {
+  std::string_view section, name;
+  std::string value;
+};
+[[nodiscard]] std::vector<KeyValue> values(const Config& config);
 
 // One line a key with its default, for --help.
 [[nodiscard]] std::string config_help();

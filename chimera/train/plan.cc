@@ -47,6 +47,18 @@ void check_pipeline(const PipelineConfig& pipeline) {
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::kUsage, why); }
 
+void check_checkpoints(const TrainConfig& train) {
+  if (train.checkpoint_every > 0 && train.checkpoint_folder.empty()) {
+    refuse(cat("train.checkpoint_every is ", train.checkpoint_every,
+               ", but train.checkpoint_folder is empty; name a folder"));
+  }
+}
+
+// Of an asynchronous program: the run, or from one checkpoint, which drains it, to the next.
+std::int64_t program_steps(const TrainConfig& train) {
+  return train.checkpoint_every > 0 ? std::min(train.steps, train.checkpoint_every) : train.steps;
+}
+
 // What a file says must fit the run; what it says of the order is verified as any schedule.
 Schedule read_schedule_file(const std::string& path, const Config& config, int micros) {
   const PipelineConfig& pipeline = config.pipeline;
@@ -56,13 +68,15 @@ Schedule read_schedule_file(const std::string& path, const Config& config, int m
                " stages, but pipeline.stages is ", pipeline.stages, "; make them the same"));
   }
   const std::int64_t wanted =
-      has_steps(schedule) ? std::int64_t{micros} * config.train.steps : std::int64_t{micros};
+      has_steps(schedule) ? micros * program_steps(config.train) : std::int64_t{micros};
   if (schedule.micros != wanted) {
     refuse(cat("the schedule file '", path, "' has ", schedule.micros,
                " micro-batches, but the run has ", wanted,
-               has_steps(schedule) ? ", all of its steps since the schedule says its steps itself"
-                                   : " in a step (train.batch / pipeline.width / "
-                                     "pipeline.micro_batch, rounded up)",
+               has_steps(schedule)
+                   ? ", of all its steps (up to a checkpoint) since the schedule says "
+                     "its steps itself"
+                   : " in a step (train.batch / pipeline.width / "
+                     "pipeline.micro_batch, rounded up)",
                "; change one of these numbers"));
   }
   return schedule;
@@ -81,8 +95,8 @@ Schedule make_schedule(const Config& config, int micros, std::int64_t steps) {
       refuse(cat("train.steps is ", steps, ", but a run of ", pipeline.schedule,
                  " is one program of at most ", most, " steps with ", pipeline.stages,
                  " stages and ", micros,
-                 " micro-batches a step; take fewer steps, or a synchronous "
-                 "schedule"));
+                 " micro-batches a step; take fewer steps, checkpoints on the way "
+                 "(train.checkpoint_every), or a synchronous schedule"));
     }
     spec.steps = static_cast<int>(steps);
   }
@@ -283,12 +297,12 @@ class Planner {
 
   // How many steps are proved and timed in place of the run.
   [[nodiscard]] std::int64_t short_steps() const {
-    return std::min<std::int64_t>(config_.train.steps, 4 + 2 * plan_.workers());
+    return std::min<std::int64_t>(program_steps(config_.train), 4 + 2 * plan_.workers());
   }
 
   void choose(const std::vector<int>& recomputed) {
     plan_.recomputed = recomputed;
-    plan_.program = program(recomputed, config_.train.steps);
+    plan_.program = program(recomputed, program_steps(config_.train));
     plan_.asynchronous = has_steps(plan_.program.source);
     if (plan_.asynchronous) {
       check_asynchronous(config_, plan_.cut.micros);
@@ -307,7 +321,7 @@ class Planner {
   }
 
   [[nodiscard]] std::vector<double> peaks(const std::vector<int>& recomputed) const {
-    const std::int64_t steps = plan_.short_run ? short_steps() : config_.train.steps;
+    const std::int64_t steps = plan_.short_run ? short_steps() : program_steps(config_.train);
     return predicted_peaks(config_, program(recomputed, steps), plan_.split, memory(recomputed));
   }
 
@@ -343,6 +357,7 @@ TrainPlan make_plan(Config config, std::int64_t data_vocabulary) {
   }
   validate(config.model);
   check_pipeline(config.pipeline);
+  check_checkpoints(config.train);
   return Planner(config).plan();
 }
 

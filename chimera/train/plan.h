@@ -15,8 +15,9 @@ namespace chimera {
 
 struct TrainPlan {
   Config config;  // its model's vocabulary filled in
-  // Of one step, or, where steps come on the way (asynchronous schedules), of the whole run: it is
-  // not the same work over and over, for no step ends with an empty pipeline.
+  // Of one step, or, where steps come on the way (asynchronous schedules), of the whole run, or of
+  // a segment of it from one checkpoint to the next: it is not the same work over and over, for no
+  // step but the last ends with an empty pipeline.
   Program program;
   bool asynchronous = false;
   // An asynchronous run repeats itself from step to step, so a short one is proved and timed in

@@ -4,24 +4,76 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "chimera/base/error.h"
+#include "chimera/base/file.h"
 #include "chimera/base/random.h"
 #include "chimera/base/text.h"
+#include "chimera/storage/step_folder.h"
+#include "chimera/train/checkpoint_file.h"
 
 namespace chimera {
 namespace {
 
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kConfig = "config.toml";
-constexpr std::uint32_t kSampling = 0x53414D50;  // a purpose of random numbers of its own
+constexpr const char* kTransformers = "config.json";
+constexpr const char* kConfigKey = "chimera.config";  // in the metadata of the weights
+constexpr std::uint32_t kSampling = 0x53414D50;       // a purpose of random numbers of its own
 
+bool is_checkpoint(const std::filesystem::path& directory) {
+  return std::filesystem::exists(directory / kManifestFile);
+}
+
+// Where a save was cut off there is no config.toml; then the weights have it.
 Config read_config(const std::filesystem::path& directory) {
-  Config config = load_config((directory / kConfig).string(), {});
+  Config config;
+  std::error_code error;
+  if (!std::filesystem::exists(directory / kConfig, error) &&
+      std::filesystem::exists(directory / kWeights, error)) {
+    const Metadata metadata = SafetensorsFile(directory / kWeights).metadata();
+    const auto text = metadata.find(kConfigKey);
+    if (text != metadata.end())
+      config = parse_config(text->second, (directory / kWeights).string());
+  }
+  if (config.model.layers == 0) config = load_config((directory / kConfig).string(), {});
   validate(config.model);
   return config;
+}
+
+void load_checkpoint(const std::filesystem::path& directory, ParameterStore& store) {
+  const RealDisk disk;
+  CheckpointFile file(directory.string(), check_checkpoint(disk, directory.string()));
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : store.parameters()) {
+    at::Tensor value = parameter.value;
+    value.copy_(file.read(name, parameter.spec.shape));
+  }
+  store.values_changed();
+}
+
+// As Hugging Face's GPT2Config names it.
+std::string transformers_config(const ModelSpec& model) {
+  const bool is_double = model.parameter_dtype() == DType::kFloat64;
+  const nlohmann::ordered_json json = {{"model_type", "gpt2"},
+                                       {"architectures", {"GPT2LMHeadModel"}},
+                                       {"vocab_size", model.vocabulary},
+                                       {"n_positions", model.position_count()},
+                                       {"n_embd", model.hidden},
+                                       {"n_layer", model.layers},
+                                       {"n_head", model.heads},
+                                       {"activation_function", "gelu_new"},
+                                       {"layer_norm_epsilon", 1e-5},
+                                       {"resid_pdrop", model.dropout},
+                                       {"embd_pdrop", model.dropout},
+                                       {"attn_pdrop", model.dropout},
+                                       {"tie_word_embeddings", model.tied},
+                                       {"torch_dtype", is_double ? "float64" : "float32"},
+                                       {"bos_token_id", nullptr},
+                                       {"eos_token_id", nullptr}};
+  return json.dump(2) + "\n";
 }
 
 void check_token(Token token, int vocabulary) {
@@ -46,7 +98,11 @@ TrainedModel::TrainedModel(const std::filesystem::path& directory, at::Device de
     : config_(read_config(directory)),
       store_(config_.train.seed, config_.model.dtype, device),
       model_(whole_model(config_.model, store_)) {
-  load_weights(directory / kWeights, config_.model, store_);
+  if (is_checkpoint(directory)) {
+    load_checkpoint(directory, store_);
+  } else {
+    load_weights(directory / kWeights, config_.model, store_);
+  }
 }
 
 Token TrainedModel::next(std::span<const Token> context, const SampleOptions& options,
@@ -86,18 +142,15 @@ void TrainedModel::sample(std::vector<Token> prompt, const SampleOptions& option
 void save_model(const std::filesystem::path& directory, const Config& config,
                 const NamedTensors& weights) {
   prepare_folder(directory);
-  write_safetensors(directory / kWeights, weights, {{"format", "pt"}});
-  const std::filesystem::path path = directory / kConfig;
-  const std::filesystem::path partial = path.string() + ".partial";
-  std::ofstream file(partial, std::ios::binary);
-  file << print(config);
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(partial, path, error);
-  if (!file || error) {
-    std::filesystem::remove(partial, error);
-    throw Error(ErrorCode::kIo, cat("cannot write '", path.string(), "'; is the disk full?"));
+  RealDisk disk;
+  for (const char* name : {kConfig, kTransformers}) {
+    const std::string path = (directory / name).string();
+    if (disk.exists(path)) disk.remove(path);
   }
+  disk.sync_folder(directory.string());
+  write_safetensors(directory / kWeights, weights, {{"format", "pt"}, {kConfigKey, print(config)}});
+  write_file((directory / kConfig).string(), print(config));
+  write_file((directory / kTransformers).string(), transformers_config(config.model));
 }
 
 void prepare_folder(const std::filesystem::path& directory) {

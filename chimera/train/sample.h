@@ -21,10 +21,11 @@ struct SampleOptions {
   std::uint64_t seed = 1;
 };
 
-// A model and how it was trained, as `train --save` wrote them.
+// A model and how it was trained, as `train --save` or a checkpoint has them.
 class TrainedModel {
  public:
-  // Reads DIR/config.toml and DIR/model.safetensors. Throws Error (kIo, kData, kUsage).
+  // Reads what `train --save` wrote (DIR/model.safetensors and DIR/config.toml), or the folder of a
+  // checkpoint's step. Throws Error (kIo, kData, kUsage).
   explicit TrainedModel(const std::filesystem::path& directory, at::Device device = at::kCPU);
 
   [[nodiscard]] const Config& config() const { return config_; }
@@ -43,7 +44,9 @@ class TrainedModel {
   LayerChain model_;
 };
 
-// Writes what TrainedModel reads; each file whole or not at all. Throws Error (kIo).
+// Writes what TrainedModel and, beside it, Hugging Face's transformers read. Weights never stand
+// beside the configuration of others, whenever the process is killed: they carry their own, and
+// the files with older ones go first. Throws Error (kIo).
 void save_model(const std::filesystem::path& directory, const Config& config,
                 const NamedTensors& weights);
 

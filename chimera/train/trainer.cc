@@ -95,7 +95,7 @@ Stages Trainer::make_stages() {
   return stages;
 }
 
-// Micro-batches are numbered through the program: through a step, or through the whole run.
+// Micro-batches are numbered through the program: through a step, or through a segment.
 // The stages between the ends need no tokens, and their processes no text.
 Batch Trainer::batch_of(int micro, bool reads_tokens) const {
   const int micros = plan_.cut.micros;
@@ -106,7 +106,7 @@ Batch Trainer::batch_of(int micro, bool reads_tokens) const {
   const int size = plan_.config.train.batch;
   const std::int64_t mini_batch = first_sample_ + steps_ahead * size;
   const std::int64_t first = mini_batch + cut.first;
-  Batch batch{.step = plan_.asynchronous ? steps_ahead : step_};
+  Batch batch{.step = segment_begin_ + steps_ahead};
   batch.samples.resize(static_cast<std::size_t>(cut.count));
   std::iota(batch.samples.begin(), batch.samples.end(), first);
   if (!reads_tokens) return batch;
@@ -120,22 +120,37 @@ Batch Trainer::batch_of(int micro, bool reads_tokens) const {
   return batch;
 }
 
+void Trainer::begin_segment() {
+  const std::int64_t every = plan_.config.train.checkpoint_every;
+  segment_begin_ = step_;
+  if (!plan_.asynchronous) {
+    segment_end_ = step_ + 1;
+  } else {
+    segment_end_ = every > 0 ? std::min(end_, (step_ / every + 1) * every) : end_;
+  }
+  begin_pass(true, step_ * plan_.config.train.batch);
+  store_.zero_gradients();
+}
+
 void Trainer::begin_pass(bool training, std::int64_t first_sample) {
   first_sample_ = first_sample;
   const StepContext context{.training = training, .seed = plan_.config.train.seed};
   for (TorchStage* stage : stages_) stage->begin_step(context);
 }
 
+// What a worker does in the step under way.
+Row Trainer::part_of(int worker) const {
+  return parts_.part(worker, step_ - segment_begin_,
+                     (segment_end_ - segment_begin_) * plan_.cut.micros);
+}
+
 StepReports Trainer::step(const std::function<bool()>& wants_stop) {
   CHECK(!done());
-  if (step_ == 0) step_began_s_ = now_s();
+  if (step_began_s_ == 0) step_began_s_ = now_s();
   wants_stop_ = wants_stop;
-  if (!plan_.asynchronous || step_ == 0) {
-    begin_pass(true, step_ * plan_.config.train.batch);
-    store_.zero_gradients();
-  }
+  if (drained()) begin_segment();
   pending_.emplace_back(plan_.parameters.size());
-  const Row part = parts_.part(seat_.worker, step_, end_ * plan_.cut.micros);
+  const Row part = part_of(seat_.worker);
   std::vector<Interval> own = worker_->run_row(part);
   if (plan_.asynchronous) begin_report();
   Timeline timeline = gather_timeline(std::move(own));
@@ -145,16 +160,17 @@ StepReports Trainer::step(const std::function<bool()>& wants_stop) {
   pending_.back().report.seconds = ended_s - std::exchange(step_began_s_, ended_s);
   ++step_;
   StepReports reports;
-  while (!pending_.empty() && (done() || std::ssize(pending_) > lag_)) {
+  while (!pending_.empty() && (drained() || std::ssize(pending_) > lag_)) {
     reports.push_back(finish_report());
     // No rank is so far ahead that it has begun what is now left out.
-    if (reports.back().stop) end_ = std::min(end_, step_ + lag_);
+    if (reports.back().stop) end_ = std::min(end_, drained() ? step_ : step_ + lag_);
+    segment_end_ = std::min(segment_end_, end_);
   }
   return reports;
 }
 
 double Trainer::evaluate(std::int64_t first_sample) {
-  if (plan_.asynchronous && step_ != 0 && !done()) {
+  if (!drained()) {
     throw Error(ErrorCode::kUsage,
                 cat("evaluation after step ", step_, " of ", end_,
                     " of an asynchronous schedule, whose pipeline is never empty; evaluate before "
@@ -198,7 +214,7 @@ void Trainer::step_stage(int stage) {
 void Trainer::begin_report() {
   Pending& pending = pending_.back();
   const int micros = plan_.cut.micros;
-  const int first = plan_.asynchronous ? static_cast<int>(step_) * micros : 0;
+  const int first = static_cast<int>(step_ - segment_begin_) * micros;
   for (TorchStage* stage : stages_) pending.sums.loss() += stage->take_loss(first, micros);
   pending.sums.stop_votes() = wants_stop_ && wants_stop_() ? 1 : 0;
   pending.report.step = step_;
@@ -251,6 +267,23 @@ void Trainer::add_squares(Sums& sums, std::optional<int> stage) const {
   }
 }
 
+// ---- state
+
+std::vector<ParameterState> Trainer::state() const {
+  std::vector<ParameterState> states;
+  for (const AdamW::Moments& moments : optimizer_->moments()) {
+    const Parameter& parameter = *moments.parameter;
+    states.push_back({&parameter.spec, parameter.value.detach(), moments.first, moments.second});
+  }
+  return states;
+}
+
+void Trainer::resume(std::int64_t step) {
+  CHECK(step_ == 0 && segment_end_ == 0);
+  step_ = segment_begin_ = segment_end_ = step;
+  optimizer_->resume(step);
+}
+
 // ---- gathering on rank 0
 
 void Trainer::send_intervals(const std::vector<Interval>& intervals) {
@@ -287,7 +320,7 @@ Timeline Trainer::gather_timeline(std::vector<Interval> own) {
   Timeline timeline{{std::move(own)}, {std::move(reductions)}};
   for (int rank = 1; rank < plan_.ranks(); ++rank) {
     std::vector<Interval>& row = timeline.rows.emplace_back(recv_intervals(rank));
-    const Row part = parts_.part(rank % plan_.workers(), step_, end_ * plan_.cut.micros);
+    const Row part = part_of(rank % plan_.workers());
     CHECK(part.size() == row.size());
     for (std::size_t i = 0; i < row.size(); ++i) row[i].action = part[i];
     timeline.reductions.push_back(recv_intervals(rank));

@@ -8,7 +8,8 @@
 //
 // Asynchronous schedules: a step is a part of the row (row_parts.h), each stage is stepped where
 // the row says, and ranks are not at the same step at the same time. So that no one waits, the sums
-// of a step are added up in the background and reported some steps later.
+// of a step are added up in the background and reported some steps later. With checkpoints such a run
+// is a sequence of segments that each end with an empty pipeline.
 //
 // Throws Error on every rank with one text (worker.h).
 #pragma once
@@ -53,6 +54,13 @@ struct TrainerOptions {
   std::function<void(const Action&)> on_action = {};  // before each (WorkerOptions)
 };
 
+// What training changes of one parameter. The tensors are the trainer's own: views, which later steps
+// change, and which may be written to before Trainer::resume.
+struct ParameterState {
+  const ParameterSpec* spec;
+  at::Tensor value, first, second;  // and the moments of AdamW
+};
+
 class Trainer {
  public:
   // Plan, dataset and transport outlive the trainer and are the same on all ranks; the dataset is
@@ -68,9 +76,20 @@ class Trainer {
   // Whether all steps of the run were done, or as many as were wanted.
   [[nodiscard]] bool done() const { return step_ == end_; }
 
+  [[nodiscard]] std::int64_t steps_done() const { return step_; }
+
+  // Whether no micro-batch is under way: always between synchronous steps. Only then is state()
+  // all that there is to go on from.
+  [[nodiscard]] bool drained() const { return step_ == segment_end_; }
+
+  // Of all parameters that this rank holds, by name.
+  [[nodiscard]] std::vector<ParameterState> state() const;
+
+  // Goes on after `step` steps, whose outcome was written to state(). Before the first step.
+  void resume(std::int64_t step);
+
   // Mean loss per token over samples [first, first + batch) of the dataset, without dropout.
-  // Changes nothing that training sees. In an asynchronous run before its first step or after its
-  // last, for only then is the pipeline empty.
+  // Changes nothing that training sees. Only when drained().
   [[nodiscard]] double evaluate(std::int64_t first_sample);
 
   // Compares the weights of all replicas bit by bit; throws Error (kCompute) that names the stages
@@ -90,6 +109,8 @@ class Trainer {
 
   [[nodiscard]] Stages make_stages();
   [[nodiscard]] Batch batch_of(int micro, bool reads_tokens) const;
+  void begin_segment();
+  [[nodiscard]] Row part_of(int worker) const;
   void begin_pass(bool training, std::int64_t first_sample);
   void step_weights(const Action& action);
   void step_all();
@@ -117,6 +138,8 @@ class Trainer {
   std::vector<int> everyone_;
   std::int64_t lag_;  // steps from the end of a step to its report
   std::int64_t step_ = 0, end_;
+  // Of what is run from an empty pipeline to an empty one: a step, or several of an asynchronous run.
+  std::int64_t segment_begin_ = 0, segment_end_ = 0;
   double step_began_s_ = 0;
   std::int64_t first_sample_ = 0;  // of the pass under way
   std::function<bool()> wants_stop_;

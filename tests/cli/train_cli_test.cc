@@ -223,6 +223,56 @@ TEST(Train, StopsCleanlyAfterTheStepWhenInterrupted) {
   EXPECT_EQ(run({"sample", save, "--prompt", "x", "--tokens", "3"}).code, 0);
 }
 
+// The folder of a step is whole: it can be gone on from, and sampled.
+TEST(Train, GoesOnFromItsCheckpoints) {
+  const Job job;
+  const std::string folder = job.folder.file("checkpoints"), log = job.folder.file("log");
+  const std::vector<std::string> save = {"--set", "train.checkpoint_folder=" + folder, "--set",
+                                         "train.checkpoint_every=2"};
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.end(), save.begin(), save.end());
+    return job.train(words);
+  };
+  const auto expect_stopped = [](const Result& result, int code, const std::string& says) {
+    EXPECT_EQ(result.code, code) << result.err;
+    EXPECT_TRUE(has(result.err, says)) << result.err;
+  };
+  const Result first = with({"--log", log});
+  ASSERT_EQ(first.code, 0) << first.err;
+  expect_stopped(job.train({"--resume", job.folder.file("none")}), 3, "none' does not exist");
+  expect_stopped(with({"--resume", folder + "/step-00000002", "--set", "model.layers=8"}), 2,
+                 "model.layers is 4 in the checkpoint");
+  expect_stopped(with({}), 2, "of another run; go on from it with --resume latest");
+  write(folder + "/step-00000004/manifest.json", "{");
+  const Result second = with({"--resume", "latest", "--log", log, "--set", "pipeline.stages=2"});
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_TRUE(has(second.err, "it is cut off or damaged; passed over\n")) << second.err;
+  EXPECT_TRUE(has(second.out, "going on after step 2 from " + folder + "/step-00000002"));
+  const auto lines = log_lines(log);  // of both
+  ASSERT_EQ(lines.size(), 6U);
+  EXPECT_EQ(lines[4]["step"], 3);
+  EXPECT_NEAR(lines[5]["loss"].get<double>(), lines[3]["loss"].get<double>(), 1e-3);
+  EXPECT_EQ(run({"sample", folder + "/step-00000004", "--prompt", "x", "--tokens", "3"}).code, 0);
+  write(folder + "/step-00000004/manifest.json", "{");
+  expect_error(run({"sample", folder + "/step-00000004", "--prompt", "x"}), 3,
+               "cut off or damaged");
+}
+
+// As after a kill between the renames of a save: the weights know their own configuration.
+TEST(Train, SavesWeightsThatKnowTheirConfiguration) {
+  const Job job;
+  const std::string save = job.folder.file("save");
+  ASSERT_EQ(job.train({"--save", save}).code, 0);
+  const std::vector<std::string> words = {"sample", save, "--prompt", "In", "--tokens", "5"};
+  const Result before = run(words);
+  const auto json = nlohmann::json::parse(read(save + "/config.json"));
+  EXPECT_EQ(json["n_layer"], 4);
+  EXPECT_EQ(json["vocab_size"], 256);
+  EXPECT_EQ(json["tie_word_embeddings"], false);
+  std::filesystem::remove(save + "/config.toml");
+  EXPECT_EQ(run(words).out, before.out);
+}
+
 TEST(Train, ExplainsEveryKey) {
   const Result result = run("train --help");
   EXPECT_EQ(result.code, 0);
