@@ -148,7 +148,7 @@ void train_in_threads(const TrainOptions& options, const Config& config) {
     Run run(plan, dataset, log, !options.timeline.empty(),
             {options.resume, data_identity(summary(dataset))});
     launch_threads(plan.ranks(), launch_options(config.limits, fault), [&](const Rank& rank) {
-      run.run_rank(rank.transport, {.on_action = before_actions(rank, plan, fault)});
+      run.run_rank(rank, {.on_action = before_actions(rank, plan, fault)});
     });
     outcome = run.take_outcome();
   }
@@ -158,8 +158,8 @@ void train_in_threads(const TrainOptions& options, const Config& config) {
 // ---- many processes, a rank each
 
 // What must be the same everywhere before a plan can be made, and after.
-Facts facts_of(const Config& config) {
-  Facts facts = {{"version", CHIMERA_VERSION}};
+Facts facts_of(const TrainOptions& options, const Config& config) {
+  Facts facts = {{"version", CHIMERA_VERSION}, {"--resume", options.resume}};
   for (const std::string_view line : split(print(config), '\n')) {
     if (const auto equals = line.find(" = "); equals != std::string_view::npos) {
       facts.emplace_back(line.substr(0, equals), line.substr(equals + 3));
@@ -195,7 +195,7 @@ void train_in_processes(const TrainOptions& options, const Config& config) {
   launch_process(launch_options(config.limits, fault), [&](const Rank& rank) {
     Transport& transport = rank.transport;
     const bool leads = transport.rank() == 0;
-    agree(transport, facts_of(config));
+    agree(transport, facts_of(options, config));
     std::optional<TextDataset> text;
     if (leads) text.emplace(open_data(config));
     if (leads) tell_summary(transport, summary(*text));
@@ -215,10 +215,11 @@ void train_in_processes(const TrainOptions& options, const Config& config) {
     const Dataset& dataset = text ? static_cast<const Dataset&>(*text) : unread;
     std::optional<Run> run(std::in_place, plan, dataset, log, !options.timeline.empty(),
                            ResumeOptions{options.resume, data_identity(data)});
-    run->run_rank(transport, {.clock_offset_s = clock_offset_s(transport),
-                              .on_action = before_actions(rank, plan, fault)});
+    run->run_rank(rank, {.clock_offset_s = clock_offset_s(transport),
+                         .on_action = before_actions(rank, plan, fault)});
     const Outcome outcome = run->take_outcome();
     run.reset();
+    const PhaseScope writes = rank.long_work();
     if (leads) finish(options, plan, outcome);
   });
 }

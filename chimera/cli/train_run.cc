@@ -56,7 +56,8 @@ Run::Run(const TrainPlan& plan, const Dataset& dataset, StepLog& log, bool sampl
 
 Run::~Run() { progress_.finish(); }
 
-void Run::run_rank(Transport& transport, TrainerOptions options) {
+void Run::run_rank(const Rank& rank, TrainerOptions options) {
+  Transport& transport = rank.transport;
   at::set_num_threads(plan_.config.pipeline.threads);
   const std::int64_t check_every = plan_.config.train.check_replicas_every;
   const double clock_offset_s = options.clock_offset_s;
@@ -73,10 +74,14 @@ void Run::run_rank(Transport& transport, TrainerOptions options) {
     StepReports reports = trainer.step(interrupted);
     if (samples_memory_ && is_drawn(step, first)) own.memory = account->stop_sampling();
     if (check_every > 0 && (step + 1) % check_every == 0) trainer.check_replicas();
-    checkpoints.after_step();
+    {
+      const PhaseScope may_write = rank.long_work();
+      checkpoints.after_step();
+    }
     if (transport.rank() != 0) continue;
     for (StepReport& report : reports) record(report);
   }
+  const PhaseScope writes = rank.long_work();
   checkpoints.finish();
   own.peak_stash = trainer.peak_stash();
   own.peak_bytes = static_cast<double>(account->peak_bytes());

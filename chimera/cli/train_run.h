@@ -6,6 +6,7 @@
 #include "chimera/cli/train_resume.h"
 #include "chimera/cli/train_summary.h"
 #include "chimera/data/dataset.h"
+#include "chimera/runtime/launch.h"
 #include "chimera/train/plan.h"
 #include "chimera/train/trainer.h"
 #include "chimera/transport/transport.h"
@@ -23,7 +24,7 @@ class Run {
   ~Run();  // leaves the progress bar on its line
 
   // Called by each rank's thread.
-  void run_rank(Transport& transport, TrainerOptions options);
+  void run_rank(const Rank& rank, TrainerOptions options);
 
   // Where rank 0 ran, after it.
   [[nodiscard]] Outcome take_outcome() { return std::move(outcome_); }

@@ -78,13 +78,15 @@ void PositionBoard::begin(int slot, const Action& action) {
   own.since_s = now_s();
 }
 
-void PositionBoard::enter(int slot, RankPhase phase, int peer) {
+RankPhase PositionBoard::enter(int slot, RankPhase phase, int peer) {
   Slot& own = slots_[static_cast<std::size_t>(slot)];
   const std::lock_guard lock(own.mutex);
   own.position.peer = peer;
-  if (own.position.phase == RankPhase::kStarting && phase != RankPhase::kDone) return;
+  const RankPhase before = own.position.phase;
+  if (before == RankPhase::kStarting && phase != RankPhase::kDone) return before;
   own.position.phase = phase;
   own.since_s = now_s();
+  return before;
 }
 
 Position PositionBoard::read(int slot) const {

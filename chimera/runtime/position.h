@@ -44,7 +44,8 @@ class PositionBoard {
   void begin(int slot, const Action& action);
   // The action stays. A rank that starts goes on to start until its first action, whatever it does
   // and waits for meanwhile, or until it is done.
-  void enter(int slot, RankPhase phase, int peer = -1);
+  // Returns the phase before.
+  RankPhase enter(int slot, RankPhase phase, int peer = -1);
 
   [[nodiscard]] Position read(int slot) const;
   [[nodiscard]] int size() const { return static_cast<int>(slots_.size()); }
@@ -59,20 +60,19 @@ class PositionBoard {
   std::vector<Slot> slots_;
 };
 
-// A phase for as long as it is in scope, then work again.
+// A phase for as long as it is in scope, then the one before again.
 class PhaseScope {
  public:
   PhaseScope(PositionBoard& board, int slot, RankPhase phase, int peer = -1)
-      : board_(board), slot_(slot) {
-    board_.enter(slot_, phase, peer);
-  }
-  ~PhaseScope() { board_.enter(slot_, RankPhase::kWorking); }
+      : board_(board), slot_(slot), before_(board_.enter(slot_, phase, peer)) {}
+  ~PhaseScope() { board_.enter(slot_, before_); }
   PhaseScope(const PhaseScope&) = delete;
   PhaseScope& operator=(const PhaseScope&) = delete;
 
  private:
   PositionBoard& board_;
   int slot_;
+  RankPhase before_;
 };
 
 }  // namespace chimera
