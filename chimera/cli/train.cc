@@ -13,6 +13,7 @@
 #include "chimera/base/file.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
+#include "chimera/cli/restarts.h"
 #include "chimera/cli/train_data.h"
 #include "chimera/cli/train_interrupt.h"
 #include "chimera/cli/train_log.h"
@@ -42,6 +43,8 @@ struct TrainOptions {
   std::string log, save, timeline;
   std::string resume;
   std::string fault;
+  int restarts = 0;
+  std::string launch;
 };
 
 // ---- what is refused before the start
@@ -239,9 +242,52 @@ bool uses_processes(const PipelineConfig& pipeline) {
   return is_one_of_many;
 }
 
+// ---- starting again (--restarts)
+
+// The words of this run for a child that does it.
+std::vector<std::string> arguments_of(const TrainOptions& options) {
+  std::vector<std::string> words = {"train", options.config};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {name, value});
+  };
+  for (const std::string& text : options.overrides) add("--set", text);
+  add("--log", options.log);
+  add("--save", options.save);
+  add("--timeline", options.timeline);
+  add("--resume", options.resume);
+  add("--fault", options.fault);
+  return words;
+}
+
+int train_with_restarts(const TrainOptions& options, const Config& config) {
+  if (const auto process = launched_process(); process && process->size > 1) {
+    throw Error(
+        ErrorCode::kUsage,
+        cat("--restarts is ", options.restarts, ", but ", process->launcher,
+            " started this process, and only who starts all of them can start them again; "
+            "use chimera train ... --restarts ",
+            options.restarts, " --launch \"", process->launcher, " -n ", process->size, "\""));
+  }
+  if (config.train.checkpoint_every == 0) {
+    throw Error(ErrorCode::kUsage,
+                cat("--restarts is ", options.restarts,
+                    ", but train.checkpoint_every is 0: there would be nothing to go on from; set "
+                    "it to some steps"));
+  }
+  return run_with_restarts(arguments_of(options), {.restarts = options.restarts,
+                                                   .launch = options.launch,
+                                                   .checkpoints = config.train.checkpoint_folder});
+}
+
 int train(const TrainOptions& options) {
   install_memory_meter();
   const Config config = load_config(options.config, options.overrides);
+  if (options.restarts > 0) return train_with_restarts(options, config);
+  if (!options.launch.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "--launch stands without --restarts; start the launcher "
+                "yourself, or say how often it may start the run again");
+  }
   if (uses_processes(config.pipeline)) {
     train_in_processes(options, config);
   } else {
@@ -264,6 +310,14 @@ RunMode add_train(CLI::App& app) {
                  "Go on from a checkpoint: the folder of its step, or 'latest' of "
                  "train.checkpoint_folder")
       ->type_name("DIR|latest");
+  app.add_option(
+         "--restarts", options->restarts,
+         "When the run fails, start it again from its last good checkpoint, at most K times")
+      ->type_name("K")
+      ->check(CLI::Range(0, 1'000'000));
+  app.add_option("--launch", options->launch,
+                 "With --restarts: what starts the processes of a run, as \"mpirun -n 8\"")
+      ->type_name("COMMAND");
   app.add_option("--timeline", options->timeline,
                  "Write the last step, predicted and measured, to FILE: .html a page, .json trace "
                  "events")

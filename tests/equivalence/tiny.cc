@@ -86,24 +86,39 @@ TinyDataset tiny_dataset(const Config& config, const Lengths& lengths) {
 
 }  // namespace
 
+namespace {
+
+Result train_rank(const TrainPlan& plan, const Dataset& dataset, Transport& transport) {
+  at::set_num_threads(1);
+  Trainer trainer(plan, dataset, transport);
+  Result result;
+  while (!trainer.done()) {
+    for (const StepReport& report : trainer.step()) {
+      if (transport.rank() != 0) continue;
+      result.losses.push_back(report.loss);
+      result.norms.push_back(report.gradient_norm);
+    }
+  }
+  result.weights = trainer.gather_weights();
+  return result;
+}
+
+}  // namespace
+
 Result run_chimera(const Config& config, const Lengths& lengths) {
   const TinyDataset dataset = tiny_dataset(config, lengths);
   const TrainPlan plan = make_plan(config, dataset.vocabulary());
   Result result;
   launch_local(plan.ranks(), {.limit_s = 60, .describe = describe_tag}, [&](Transport& transport) {
-    at::set_num_threads(1);
-    Trainer trainer(plan, dataset, transport);
-    while (!trainer.done()) {
-      for (const StepReport& report : trainer.step()) {
-        if (transport.rank() != 0) continue;
-        result.losses.push_back(report.loss);
-        result.norms.push_back(report.gradient_norm);
-      }
-    }
-    NamedTensors weights = trainer.gather_weights();
-    if (transport.rank() == 0) result.weights = std::move(weights);
+    Result own = train_rank(plan, dataset, transport);
+    if (transport.rank() == 0) result = std::move(own);
   });
   return result;
+}
+
+Result run_rank(const Config& config, Transport& transport, const Lengths& lengths) {
+  const TinyDataset dataset = tiny_dataset(config, lengths);
+  return train_rank(make_plan(config, dataset.vocabulary()), dataset, transport);
 }
 
 namespace {

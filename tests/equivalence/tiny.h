@@ -9,6 +9,7 @@
 #include "chimera/data/dataset.h"
 #include "chimera/model/safetensors.h"
 #include "chimera/train/config.h"
+#include "chimera/transport/transport.h"
 
 namespace chimera::tiny {
 
@@ -42,6 +43,9 @@ struct Result {
 
 // On tiny data, all of model.sequence, or of the lengths given.
 [[nodiscard]] Result run_chimera(const Config& config, const Lengths& lengths = {});
+// One rank's part of such a run, on a transport of its own; the result is rank 0's.
+[[nodiscard]] Result run_rank(const Config& config, Transport& transport,
+                              const Lengths& lengths = {});
 [[nodiscard]] Result run_one_device(const Config& config, const Lengths& lengths = {});
 
 // One device that computes the gradient of step t not with the newest weights x(t) but, for the

@@ -149,7 +149,7 @@ TEST(Plan, RefusesWhatCannotRunBeforeItStarts) {
   expect([](Config& c) { c.pipeline.split = "3,x,2,2"; }, "x");
   expect([](Config& c) { c.pipeline.micro_batch = 16; }, "16");
   expect([](Config& c) { c.pipeline.width = 5; }, "5");
-  expect([](Config& c) { c.pipeline.transport = "mpi"; }, "unknown transport 'mpi'");
+  expect([](Config& c) { c.pipeline.transport = "mpj"; }, "unknown transport 'mpj'");
   expect([](Config& c) { c.pipeline.reduce = "lazy"; }, "unknown reduce policy 'lazy'");
   expect([](Config& c) { c.model.heads = 3; }, "heads");
 }

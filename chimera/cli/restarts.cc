@@ -1,0 +1,111 @@
+#include "chimera/cli/restarts.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+
+#include "chimera/base/error.h"
+#include "chimera/base/text.h"
+
+extern char** environ;
+
+namespace chimera {
+namespace {
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  for (const std::string_view word : split(text, ' ')) {
+    if (!word.empty()) words.emplace_back(word);
+  }
+  return words;
+}
+
+pid_t start(const std::vector<std::string>& command) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  pid_t child = 0;
+  const int failed = ::posix_spawnp(&child, words[0], nullptr, nullptr, words.data(), environ);
+  if (failed == 0) return child;
+  throw Error(ErrorCode::kIo, cat("cannot start '", command[0], "': ", std::strerror(failed)));
+}
+
+// Signals that ask a run to stop go to the child, which ends cleanly; then nothing is started again.
+volatile sig_atomic_t child_to_stop = 0;
+volatile sig_atomic_t stop_asked = 0;
+
+void hand_on(int signal) {
+  stop_asked = 1;
+  if (child_to_stop > 0) ::kill(child_to_stop, signal);
+}
+
+void hand_signals_on() {
+  struct sigaction action = {};
+  action.sa_handler = hand_on;
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) ::sigaction(signal, &action, nullptr);
+}
+
+// As a shell counts: 128 and the signal for a child that was killed.
+int wait_for(pid_t child) {
+  child_to_stop = child;
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  child_to_stop = 0;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+bool is_worth_another_run(int code) {
+  return code != 0 && code != exit_code(ErrorCode::kUsage) && code != exit_code(ErrorCode::kIo);
+}
+
+bool has_checkpoints(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("step-") && name.find('.') == std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// Faults on purpose are of the first run alone, or no other would come through.
+void forget_fault(std::vector<std::string>& command) {
+  const auto fault = std::find(command.begin(), command.end(), "--fault");
+  if (fault != command.end()) command.erase(fault, fault + 2);
+}
+
+// From the newest checkpoint, whatever the first run went on from.
+void resume_latest(std::vector<std::string>& command) {
+  const auto resume = std::find(command.begin(), command.end(), "--resume");
+  if (resume != command.end()) command.erase(resume, resume + 2);
+  command.insert(command.end(), {"--resume", "latest"});
+}
+
+int run_with_restarts(const std::vector<std::string>& arguments, const RestartOptions& options) {
+  std::vector<std::string> command = words_of(options.launch);
+  command.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  hand_signals_on();
+  for (int run = 1;; ++run) {
+    const int code = wait_for(start(command));
+    if (!is_worth_another_run(code) || stop_asked != 0 || run > options.restarts) return code;
+    const bool has_more = has_checkpoints(options.checkpoints);
+    std::cerr << cat("chimera: run ", run, " of at most ", options.restarts + 1,
+                     " failed with exit code ", code, "; starting again ",
+                     has_more ? "from the last good checkpoint" : "from the beginning", "\n")
+              << std::flush;
+    forget_fault(command);
+    if (has_more) resume_latest(command);
+  }
+}
+
+}  // namespace chimera
