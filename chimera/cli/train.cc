@@ -163,10 +163,8 @@ void train_in_threads(const TrainOptions& options, const Config& config) {
 // What must be the same everywhere before a plan can be made, and after.
 Facts facts_of(const TrainOptions& options, const Config& config) {
   Facts facts = {{"version", CHIMERA_VERSION}, {"--resume", options.resume}};
-  for (const std::string_view line : split(print(config), '\n')) {
-    if (const auto equals = line.find(" = "); equals != std::string_view::npos) {
-      facts.emplace_back(line.substr(0, equals), line.substr(equals + 3));
-    }
+  for (const KeyValue& key : values(config)) {
+    facts.emplace_back(cat(key.section, ".", key.name), key.value);
   }
   return facts;
 }

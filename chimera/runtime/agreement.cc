@@ -36,8 +36,8 @@ Facts unpacked(std::string_view text) {
 // Long values by their beginning.
 std::string shown(std::string_view value) {
   constexpr std::size_t kMost = 60;
-  if (value.size() <= kMost) return cat("'", value, "'");
-  return cat("'", value.substr(0, kMost), "...'");
+  if (value.size() <= kMost) return std::string(value);
+  return cat(value.substr(0, kMost), "...");
 }
 
 [[noreturn]] void refuse(int rank, std::string_view name, std::string_view mine,

@@ -30,7 +30,7 @@ TEST(Agreement, NamesTheFirstDifferenceAndItsRank) {
   other[1].second = "fp32";
   other[2].second = "9";
   EXPECT_EQ(difference(usual, other),
-            "rank 2 has model.dtype = 'fp32', but rank 0 has 'fp64'; all ranks must run the same "
+            "rank 2 has model.dtype = fp32, but rank 0 has fp64; all ranks must run the same "
             "program on the same configuration: check what each host was started with");
 }
 
