@@ -10,7 +10,7 @@ usage: tools/setup.sh [--no-packages] [all|core|mpi|lint]
 
   all   (default) Debian packages, torch in .venv, the text of the demo in data/
   core  only the Debian packages of the part that needs neither torch nor MPI
-  mpi   as core, and an MPI
+  mpi   as core, and an MPI, and hwloc, which knows the cores of a machine
   lint  as mpi, and clang-format and clang-tidy
 
   --no-packages  install no Debian packages: you have their like from elsewhere
@@ -34,7 +34,7 @@ text=data/bible.txt
 
 core_packages=(g++ make cmake ninja-build ccache libgtest-dev libgmock-dev librapidcheck-dev
                libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
-mpi_packages=(libopenmpi-dev openmpi-bin)
+mpi_packages=(libopenmpi-dev openmpi-bin libhwloc-dev)
 lint_packages=(clang-format clang-tidy)
 all_packages=(bible-kjv iproute2)  # ip: the hosts of tests/hosts are network namespaces
 
