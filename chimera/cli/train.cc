@@ -33,6 +33,7 @@
 #include "chimera/train/row_parts.h"
 #include "chimera/train/sample.h"
 #include "chimera/train/trainer.h"
+#include "chimera/transport/socket.h"
 
 namespace chimera {
 namespace {
@@ -114,8 +115,11 @@ std::optional<Fault> fault_of(const TrainOptions& options) {
 
 DataIdentity data_identity(const DataSummary& data) { return {data.fingerprint, data.windows}; }
 
-LaunchOptions launch_options(const LimitsConfig& limits, const std::optional<Fault>& fault) {
-  LaunchOptions launch{.limit_s = limits.seconds, .startup_limit_s = limits.startup_seconds};
+LaunchOptions launch_options(const Config& config, const std::optional<Fault>& fault) {
+  LaunchOptions launch{.limit_s = config.limits.seconds,
+                       .startup_limit_s = config.limits.startup_seconds,
+                       .bind = config.pipeline.bind,
+                       .harm = {}};
   if (fault && std::holds_alternative<FaultPlan>(*fault)) launch.harm = std::get<FaultPlan>(*fault);
   return launch;
 }
@@ -144,13 +148,13 @@ void train_in_threads(const TrainOptions& options, const Config& config) {
   const TrainPlan plan = make_plan(config, dataset.vocabulary());
   prepare_outputs(options, config);
   StepLog log(options.log, !options.resume.empty());
-  introduce(plan, dataset.windows());
+  introduce(plan, dataset.windows(), "");
   catch_interrupts();
   Outcome outcome;
   {
     Run run(plan, dataset, log, !options.timeline.empty(),
             {options.resume, data_identity(summary(dataset))});
-    launch_threads(plan.ranks(), launch_options(config.limits, fault), [&](const Rank& rank) {
+    launch_threads(plan.ranks(), launch_options(config, fault), [&](const Rank& rank) {
       run.run_rank(rank, {.on_action = before_actions(rank, plan, fault)});
     });
     outcome = run.take_outcome();
@@ -191,9 +195,13 @@ bool reads_data(const TrainPlan& plan, int rank) {
   });
 }
 
+std::string process_line(const Rank& rank) {
+  return cat(rank.transport.size(), " over MPI; rank 0 on ", host_name(), ", ", rank.cores);
+}
+
 void train_in_processes(const TrainOptions& options, const Config& config) {
   const auto fault = fault_of(options);
-  launch_process(launch_options(config.limits, fault), [&](const Rank& rank) {
+  launch_process(launch_options(config, fault), [&](const Rank& rank) {
     Transport& transport = rank.transport;
     const bool leads = transport.rank() == 0;
     agree(transport, facts_of(options, config));
@@ -210,7 +218,7 @@ void train_in_processes(const TrainOptions& options, const Config& config) {
     }
     if (leads) prepare_outputs(options, config);
     StepLog log(leads ? options.log : "", !options.resume.empty());
-    if (leads) introduce(plan, data.windows);
+    if (leads) introduce(plan, data.windows, process_line(rank));
     catch_interrupts();
     const UnreadDataset unread;
     const Dataset& dataset = text ? static_cast<const Dataset&>(*text) : unread;

@@ -87,7 +87,7 @@ std::vector<std::vector<Level>> from(double origin_s, std::vector<std::vector<Le
 
 }  // namespace
 
-void introduce(const TrainPlan& plan, std::int64_t windows) {
+void introduce(const TrainPlan& plan, std::int64_t windows, const std::string& processes) {
   const Config& config = plan.config;
   const ModelSpec& model = config.model;
   std::cout << "model     " << model.kind << ", " << model.layers << " layers, hidden "
@@ -96,8 +96,9 @@ void introduce(const TrainPlan& plan, std::int64_t windows) {
             << "data      " << config.data.text << ", " << windows << " sequences\n"
             << "pipeline  " << summary(plan.program.source) << "; split " << list(plan.split)
             << "; width " << config.pipeline.width << "; batch " << config.train.batch
-            << " in micro-batches of " << config.pipeline.micro_batch << "\n"
-            << std::endl;
+            << " in micro-batches of " << config.pipeline.micro_batch << "\n";
+  if (!processes.empty()) std::cout << "processes " << processes << "\n";
+  std::cout << std::endl;
 }
 
 void summarise(const TrainPlan& plan, const Outcome& outcome) {

@@ -23,8 +23,8 @@ struct Outcome {
   NamedTensors weights;
 };
 
-// To standard output.
-void introduce(const TrainPlan& plan, std::int64_t windows);
+// To standard output. `processes` says where the ranks are; empty where they are threads.
+void introduce(const TrainPlan& plan, std::int64_t windows, const std::string& processes);
 void summarise(const TrainPlan& plan, const Outcome& outcome);
 
 // Predicted over measured, of the first group: a page, or trace events where the name ends in

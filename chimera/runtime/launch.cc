@@ -11,6 +11,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/runtime/cores.h"
 #include "chimera/runtime/report.h"
 #include "chimera/runtime/tags.h"
 #include "chimera/runtime/watch.h"
@@ -84,9 +85,9 @@ WatchLimits limits_of(const LaunchOptions& options) {
   ::_exit(exit_code(ErrorCode::kPeer));
 }
 
-Rank make_rank(Transport& transport, PositionBoard& board, int slot) {
+Rank make_rank(Transport& transport, PositionBoard& board, int slot, std::string cores) {
   return {transport, [&board, slot](const Action& action) { board.begin(slot, action); }, board,
-          slot};
+          slot, std::move(cores)};
 }
 
 std::vector<Position> read_all(const PositionBoard& board) {
@@ -157,7 +158,8 @@ std::vector<Position> hear_all(const Lifeline& lifeline, const PositionBoard& ow
 
 // With everything that knows when to end it.
 void run_process(Transport& transport, MpiWorld& world, PositionBoard& board,
-                 const LaunchOptions& options, const std::function<void(const Rank&)>& body) {
+                 const std::string& cores, const LaunchOptions& options,
+                 const std::function<void(const Rank&)>& body) {
   const auto lifeline = make_lifeline(transport, world, board, options);
   world.spread_aborts_by([&](const std::string& why) { lifeline->abort(why); });
   WatchOptions watch{.limits = limits_of(options),
@@ -168,7 +170,7 @@ void run_process(Transport& transport, MpiWorld& world, PositionBoard& board,
   if (transport.rank() == 0) watch.look = [&] { return hear_all(*lifeline, board); };
   const Watch watching(std::move(watch));
   FirstError first;  // told to the others while there is a lifeline
-  run_guarded(transport, first, [&] { body(make_rank(transport, board, 0)); });
+  run_guarded(transport, first, [&] { body(make_rank(transport, board, 0, cores)); });
   board.enter(0, RankPhase::kDone);
   first.rethrow(world.aborted());
   if (!lifeline->leave()) throw Error(ErrorCode::kPeer, world.aborted());
@@ -200,7 +202,7 @@ void launch_threads(int ranks, const LaunchOptions& options,
   FirstError first;
   run_threads(world, ranks, first, [&](int rank) {
     const auto transport = guarded(world.transport(rank), board, rank, options);
-    run_guarded(*transport, first, [&] { body(make_rank(*transport, board, rank)); });
+    run_guarded(*transport, first, [&] { body(make_rank(*transport, board, rank, "")); });
     board.enter(rank, RankPhase::kDone);
   });
   first.rethrow(world.aborted());
@@ -208,11 +210,15 @@ void launch_threads(int ranks, const LaunchOptions& options,
 
 void launch_process(const LaunchOptions& options, const std::function<void(const Rank&)>& body) {
   MpiProcess process(options.startup_limit_s);
+  // Before threads are made and memory is touched.
+  const std::string cores =
+      options.bind ? bind_to_share(process.local_rank(), process.local_size()) : "not bound";
   MpiWorld world(process);
   PositionBoard board(1);
   const auto transport = guarded(world.transport(), board, 0, options);
   FirstError first;
-  run_guarded(*transport, first, [&] { run_process(*transport, world, board, options, body); });
+  run_guarded(*transport, first,
+              [&] { run_process(*transport, world, board, cores, options, body); });
   try {
     first.rethrow(world.aborted());
   } catch (const Error& error) {

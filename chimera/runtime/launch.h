@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "chimera/runtime/position.h"
 #include "chimera/schedule/action.h"
@@ -21,7 +22,8 @@ struct Rank {
   Transport& transport;
   std::function<void(const Action&)> on_action;  // to be called before each (WorkerOptions)
   PositionBoard& board;
-  int slot;  // on the board
+  int slot;           // on the board
+  std::string cores;  // of this process, in words; empty where ranks are threads
 
   // While in scope the rank may take as long as a start-up: writing a checkpoint.
   [[nodiscard]] PhaseScope long_work() const { return {board, slot, RankPhase::kLongWork}; }
@@ -32,6 +34,7 @@ struct LaunchOptions {
   // action, or to be silent, and what is left to end (watch.h).
   double limit_s = 30;
   double startup_limit_s = 300;        // until all ranks have begun
+  bool bind = false;                   // a process to its share of the machine's cores
   std::optional<FaultPlan> harm = {};  // to messages, on purpose; then they are checked throughout
 };
 

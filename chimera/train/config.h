@@ -49,7 +49,7 @@ struct PipelineConfig {
   std::string memory;  // GB that a worker may hold; one number, or one for each worker; empty: all
   std::string transport = "auto";  // auto: mpi where a launcher started several processes
   int threads = 1;                 // intra-op threads of each worker
-  bool bind = true;                // workers to cores, where there are enough of them
+  bool bind = true;                // processes to cores, where there are enough of them
 };
 
 // After how long a run that makes no progress ends, with the rank that is to blame.
