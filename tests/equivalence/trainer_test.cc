@@ -190,5 +190,22 @@ TEST(Trainer, FindsReplicasThatDiffer) {
   }
 }
 
+// Reported cases (docs/cases.md): G10.
+TEST(Trainer, EvaluatesToTheSameBitsOnEveryRank) {
+  Config config = chimera_config();
+  config.pipeline.width = 2;
+  config.model.dtype = DType::kBFloat16;
+  const TinyDataset dataset(101, config.model.sequence);
+  const TrainPlan plan = make_plan(config, 101);
+  std::vector<double> losses(8);
+  on_every_rank(plan, [&](Transport& transport) {
+    Trainer trainer(plan, dataset, transport);
+    (void)trainer.step();
+    losses[static_cast<std::size_t>(transport.rank())] = trainer.evaluate(1000);
+  });
+  EXPECT_NEAR(losses[0], std::log(101.0), 0.3);
+  for (const double loss : losses) EXPECT_EQ(loss, losses[0]);
+}
+
 }  // namespace
 }  // namespace chimera::tiny
