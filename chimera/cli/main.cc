@@ -61,6 +61,7 @@ std::vector<Parsed> add_modes(CLI::App& app) {
 }
 
 int report(const std::string& what, int code) {
+  std::cout.flush();
   report_error(what);
   return code;
 }

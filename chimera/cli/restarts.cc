@@ -13,6 +13,8 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/storage/disk.h"
+#include "chimera/storage/step_folder.h"
 
 extern char** environ;
 
@@ -38,23 +40,27 @@ pid_t start(const std::vector<std::string>& command) {
 }
 
 // Signals that ask a run to stop go to the child, which ends cleanly; then nothing is started again.
+// The child has a terminal's Ctrl-C already, and a second one would end it at once.
 volatile sig_atomic_t child_to_stop = 0;
 volatile sig_atomic_t stop_asked = 0;
 
-void hand_on(int signal) {
-  stop_asked = 1;
-  if (child_to_stop > 0) ::kill(child_to_stop, signal);
+void hand_on(int signal, siginfo_t* from, void*) {
+  const bool is_new = stop_asked == 0;
+  stop_asked = signal;
+  if (is_new && child_to_stop > 0 && from->si_code != SI_KERNEL) ::kill(child_to_stop, signal);
 }
 
 void hand_signals_on() {
   struct sigaction action = {};
-  action.sa_handler = hand_on;
+  action.sa_sigaction = hand_on;
+  action.sa_flags = SA_SIGINFO;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) ::sigaction(signal, &action, nullptr);
 }
 
 // As a shell counts: 128 and the signal for a child that was killed.
 int wait_for(pid_t child) {
   child_to_stop = child;
+  if (stop_asked != 0) ::kill(child, stop_asked);  // asked while the child was being started
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -63,19 +69,11 @@ int wait_for(pid_t child) {
 }
 
 bool is_worth_another_run(int code) {
-  return code != 0 && code != exit_code(ErrorCode::kUsage) && code != exit_code(ErrorCode::kIo);
+  constexpr int kNoSuchCommand = 127;
+  return code > exit_code(ErrorCode::kIo) && code != kNoSuchCommand;
 }
 
-bool has_checkpoints(const std::string& folder) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") && name.find('.') == std::string::npos) return true;
-  }
-  return false;
-}
-
-}  // namespace
+bool has_checkpoints(const std::string& folder) { return !list_steps(RealDisk(), folder).empty(); }
 
 // Faults on purpose are of the first run alone, or no other would come through.
 void forget_fault(std::vector<std::string>& command) {
@@ -89,6 +87,8 @@ void resume_latest(std::vector<std::string>& command) {
   if (resume != command.end()) command.erase(resume, resume + 2);
   command.insert(command.end(), {"--resume", "latest"});
 }
+
+}  // namespace
 
 int run_with_restarts(const std::vector<std::string>& arguments, const RestartOptions& options) {
   std::vector<std::string> command = words_of(options.launch);

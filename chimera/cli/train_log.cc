@@ -8,9 +8,9 @@
 
 namespace chimera {
 
-StepLog::StepLog(const std::string& path, bool goes_on) : path_(path) {
+StepLog::StepLog(const std::string& path, bool goes_on) : path_(path), begins_anew_(!goes_on) {
   if (path.empty()) return;
-  file_.open(path, std::ios::binary | (goes_on ? std::ios::app : std::ios::trunc));
+  file_.open(path, std::ios::binary | std::ios::app);
   check();
 }
 
@@ -24,6 +24,11 @@ void StepLog::write(const StepLine& line) {
                                          {"bubble_ratio", line.bubble_ratio},
                                          {"predicted_bubble_ratio", line.predicted_bubble_ratio},
                                          {"seconds", line.seconds}};
+  if (begins_anew_) {
+    file_.close();
+    file_.open(path_, std::ios::binary | std::ios::trunc);
+    begins_anew_ = false;
+  }
   file_ << object.dump() << std::endl;
   check();
 }

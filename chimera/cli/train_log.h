@@ -20,6 +20,7 @@ class StepLog {
   void check() const;
 
   std::string path_;
+  bool begins_anew_;  // with the next line: a run that is refused before it takes nothing away
   std::ofstream file_;
 };
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <iostream>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -169,6 +170,10 @@ void run_process(Transport& transport, MpiWorld& world, PositionBoard& board,
                      .hard_exit = end_process};
   if (transport.rank() == 0) watch.look = [&] { return hear_all(*lifeline, board); };
   const Watch watching(std::move(watch));
+  struct Unspread {
+    MpiWorld& world;
+    ~Unspread() { world.spread_aborts_by({}); }
+  } const before_the_lifeline_goes{world};
   FirstError first;  // told to the others while there is a lifeline
   run_guarded(transport, first, [&] { body(make_rank(transport, board, 0, cores)); });
   board.enter(0, RankPhase::kDone);
@@ -222,6 +227,7 @@ void launch_process(const LaunchOptions& options, const std::function<void(const
   try {
     first.rethrow(world.aborted());
   } catch (const Error& error) {
+    std::cout.flush();
     report_error(error.what());
     throw Reported{exit_code(error.code())};
   }

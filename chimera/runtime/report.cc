@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 
 #include "chimera/base/text.h"
 #include "chimera/runtime/launched_process.h"
@@ -27,7 +26,6 @@ void report_error(const std::string& what) {
   const auto process = launched_process();
   std::string line = cat("chimera: error: ", printable(what), "\n");
   if (process && process->rank > 0) line = cat("rank ", process->rank, ": ", line);
-  std::cout.flush();
   // At once, so that lines of several processes do not mix.
   static_cast<void>(::write(STDERR_FILENO, line.data(), line.size()));
 }

@@ -14,10 +14,12 @@ namespace {
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kTemporary = ".tmp-";
 constexpr const char* kProbe = "probe.tmp-write";
+constexpr std::string_view kProbeName = "probe";
 
 bool is_temporary(const std::string& name) {
   const auto mark = name.find(kTemporary);
-  return mark != std::string::npos && (step_of(name.substr(0, mark)) || name == kProbe);
+  return mark != std::string::npos &&
+         (step_of(name.substr(0, mark)) || name.substr(0, mark) == kProbeName);
 }
 
 [[noreturn]] void fail_checkpoint(const std::string& path, const std::string& why) {

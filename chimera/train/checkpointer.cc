@@ -225,8 +225,10 @@ bool Checkpointer::is_done(Background& work, double wait_s) const {
   try {
     return work.wait(wait_s);
   } catch (const Error& error) {
-    throw Error(error.code(), cat("rank ", transport_.rank(), ", checkpoint of step ", last_, ": ",
-                                  error.what(), "; earlier checkpoints are as they were"));
+    const std::string why = cat("rank ", transport_.rank(), ", checkpoint of step ", last_, ": ",
+                                error.what(), "; earlier checkpoints are as they were");
+    transport_.abort(why);  // now: on the way out a thread may hang on the same disk
+    throw Error(error.code(), why);
   }
 }
 

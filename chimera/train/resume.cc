@@ -73,6 +73,11 @@ class Search {
                        try {
                          check_share(path, progress);
                        } catch (const Error& error) {
+                         // What cannot be read now may be whole: that ends the run.
+                         if (error.code() != ErrorCode::kData) {
+                           throw Error(error.code(),
+                                       cat("rank ", transport_.rank(), ": ", error.what()));
+                         }
                          found = error.what();
                        }
                      });

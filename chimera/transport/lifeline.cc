@@ -128,7 +128,7 @@ class Lifeline::Thread {
     std::unique_lock lock(mutex_);
     leaving_ = true;
     wake();
-    changed_.wait(lock, [this] { return all_left_ || ended_; });
+    changed_.wait(lock, [this] { return all_left_ || told_; });
     return all_left_;
   }
 
@@ -168,6 +168,7 @@ class Lifeline::Thread {
   void beat();
   void drop_broken_lines();
   void look_for_silence();
+  void forgive_silence();
   void lose(int rank);
   void end(const std::string& why);
   void tell_all(FrameKind kind, const std::string& text);
@@ -191,7 +192,8 @@ class Lifeline::Thread {
   std::vector<Known> known_;              // by rank
   std::optional<std::string> wish_ = {};  // to abort
   bool leaving_ = false, all_left_ = false;
-  bool ended_ = false;  // by an abort
+  bool ended_ = false, told_ = false;  // by an abort; and on_abort has returned
+  std::string why_ = {};
   bool stop_ = false;
   std::thread thread_;
 };
@@ -199,9 +201,12 @@ class Lifeline::Thread {
 // ---- the loop
 
 void Lifeline::Thread::serve() {
-  double next_beat_s = 0;
+  double next_beat_s = 0, last_round_s = now_s();
   for (;;) {
     take_wishes();
+    // This whole process was stopped, and perhaps the job: nobody was silent.
+    if (now_s() - last_round_s > std::max(1.0, options_.limit_s / 4)) forgive_silence();
+    last_round_s = now_s();
     if (now_s() >= next_beat_s) {
       beat();
       next_beat_s = now_s() + beat_of(options_.limit_s);
@@ -306,6 +311,7 @@ void Lifeline::Thread::take_hello(Line& line, const std::string& text) {
   known.who = cat("process ", words[2], " on host ", words[3]);
   append_frame(line.out, FrameKind::kWelcome,
                cat("process ", ::getpid(), " on host ", host_name()));
+  if (ended_) append_frame(line.out, FrameKind::kAbort, why_);
 }
 
 void Lifeline::Thread::take_note(const Line& line, std::string note) {
@@ -390,6 +396,11 @@ void Lifeline::Thread::lose(int rank) {
   end(why);
 }
 
+void Lifeline::Thread::forgive_silence() {
+  const std::lock_guard lock(mutex_);
+  for (Known& known : known_) known.heard_s = now_s();
+}
+
 void Lifeline::Thread::look_for_silence() {
   const double now = now_s();
   std::string why;
@@ -424,9 +435,14 @@ void Lifeline::Thread::end(const std::string& why) {
     const std::lock_guard lock(mutex_);
     if (ended_ || all_left_) return;
     ended_ = true;
+    why_ = why;
   }
   if (is_hub()) tell_all(FrameKind::kAbort, why);
   if (options_.on_abort) options_.on_abort(why);
+  {
+    const std::lock_guard lock(mutex_);
+    told_ = true;
+  }
   changed_.notify_all();
 }
 

@@ -73,7 +73,7 @@ class MpiWorld {
   [[nodiscard]] std::string aborted() const;
 
   // Transport::abort calls this from now on instead of asking rank 0; `spread` makes each rank call
-  // MpiWorld::abort with the text that won. To be called before the transport is used.
+  // MpiWorld::abort with the text that won. With an empty function: rank 0 is asked again.
   void spread_aborts_by(std::function<void(const std::string& why)> spread);
 
   struct State;

@@ -40,7 +40,14 @@ struct MpiWorld::State {
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     engine.at_each_look([this] { aborts.look(); });
-    engine.on_error([this](const std::string& why) { aborts.ask(why); });
+    engine.on_error([this](const std::string& why) {
+      const std::string text = cat("rank ", rank, ": ", why);
+      if (spread) {
+        spread(text);  // it does not wait: the lock is held
+      } else {
+        aborts.ask(text);
+      }
+    });
     engine.start();
   }
   ~State();
