@@ -29,6 +29,9 @@ template <class Range>
   return out.str();
 }
 
+// "0.31 s", "42 s".
+[[nodiscard]] std::string seconds_text(double seconds);
+
 // Without blanks at either end.
 [[nodiscard]] std::string_view trim(std::string_view text);
 

@@ -11,6 +11,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/file.h"
+#include "chimera/base/host.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
 #include "chimera/cli/restarts.h"
@@ -33,7 +34,6 @@
 #include "chimera/train/row_parts.h"
 #include "chimera/train/sample.h"
 #include "chimera/train/trainer.h"
-#include "chimera/transport/socket.h"
 
 namespace chimera {
 namespace {

@@ -1,7 +1,5 @@
 #include "chimera/runtime/position.h"
 
-#include <array>
-#include <cstdio>
 #include <sstream>
 
 #include "chimera/base/clock.h"
@@ -9,12 +7,6 @@
 
 namespace chimera {
 namespace {
-
-std::string seconds_text(double s) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), s < 10 ? "%.2f s" : "%.0f s", s);
-  return text.data();
-}
 
 std::string at_action(int rank, const Action& action) {
   std::string text = cat("rank ", rank);

@@ -23,6 +23,7 @@
 #include "chimera/base/check.h"
 #include "chimera/base/clock.h"
 #include "chimera/base/error.h"
+#include "chimera/base/host.h"
 #include "chimera/base/text.h"
 #include "chimera/transport/frames.h"
 #include "chimera/transport/socket.h"
@@ -36,12 +37,6 @@ constexpr double kTry_s = 2;        // for one address
 
 // Often enough that a note is fresh, seldom enough that two thousand ranks cost rank 0 little.
 double beat_of(double limit_s) { return std::clamp(limit_s / 100, 0.02, 0.5); }
-
-std::string duration_words(double s) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), s < 10 ? "%.2f s" : "%.0f s", s);
-  return text.data();
-}
 
 std::string new_secret() {
   std::random_device random;
@@ -378,7 +373,7 @@ std::string Lifeline::Thread::portrait(int rank) const {
   const Known& known = known_[static_cast<std::size_t>(rank)];
   std::string text = cat("rank ", rank, " (", known.who, ")");
   if (options_.describe && !known.note.empty()) {
-    text += cat(", heard of ", duration_words(now_s() - known.heard_s),
+    text += cat(", heard of ", seconds_text(now_s() - known.heard_s),
                 " ago: ", options_.describe(rank, known.note), ",");
   }
   return text;
@@ -409,8 +404,8 @@ void Lifeline::Thread::look_for_silence() {
     if (all_left_ || ended_) return;
     const auto silent = [&](int rank, double silence_s, double limit_s) {
       if (!why.empty() || silence_s <= limit_s) return;
-      why = cat(portrait(rank), " has given no sign of life for ", duration_words(silence_s),
-                ", the limit is ", duration_words(limit_s),
+      why = cat(portrait(rank), " has given no sign of life for ", seconds_text(silence_s),
+                ", the limit is ", seconds_text(limit_s),
                 " (limits.seconds): its process is stopped, or its machine or the network to it "
                 "is gone");
     };
@@ -422,7 +417,7 @@ void Lifeline::Thread::look_for_silence() {
       if (known.connected) silent(rank, now - known.heard_s, options_.limit_s);
       if (known.connected || now - began_s_ <= options_.startup_s) continue;
       why = cat("rank ", rank, " has not reached rank 0 on host ", host_name(), " for ",
-                duration_words(now - began_s_), ", the limit (limits.startup_seconds)");
+                seconds_text(now - began_s_), ", the limit (limits.startup_seconds)");
     }
   }
   if (!why.empty()) end(why);

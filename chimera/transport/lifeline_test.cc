@@ -16,6 +16,7 @@
 
 #include "chimera/base/clock.h"
 #include "chimera/base/error.h"
+#include "chimera/base/host.h"
 #include "chimera/base/text.h"
 #include "chimera/transport/frames.h"
 #include "chimera/transport/socket.h"

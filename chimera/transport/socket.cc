@@ -17,6 +17,7 @@
 #include <memory>
 
 #include "chimera/base/error.h"
+#include "chimera/base/host.h"
 #include "chimera/base/text.h"
 
 namespace chimera {
@@ -150,12 +151,6 @@ Socket connect_to(const std::string& address, std::uint16_t port, double wait_s)
   if (begun != 0 && (errno != EINPROGRESS || !is_connected(socket, wait_s))) return {};
   send_at_once(socket);
   return socket;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 }  // namespace chimera

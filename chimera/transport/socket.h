@@ -46,6 +46,4 @@ class Socket {
 // Waits up to wait_s seconds; not open if nobody answers there.
 [[nodiscard]] Socket connect_to(const std::string& address, std::uint16_t port, double wait_s);
 
-[[nodiscard]] std::string host_name();
-
 }  // namespace chimera
