@@ -92,11 +92,14 @@ void prepare_outputs(const TrainOptions& options, const Config& config) {
 // ---- what the process of rank 0 says and writes
 
 void finish(const TrainOptions& options, const TrainPlan& plan, const Outcome& outcome) {
-  if (outcome.lines.back().step < plan.config.train.steps) {
+  const bool trained =
+      !outcome.lines.empty();  // not where the checkpoint was that of the last step
+  if (!trained) std::cout << "all steps are done already\n";
+  if (trained && outcome.lines.back().step < plan.config.train.steps) {
     std::cout << "stopped after step " << outcome.lines.back().step << " as asked\n";
   }
-  summarise(plan, outcome);
-  if (!options.timeline.empty()) {
+  if (trained) summarise(plan, outcome);
+  if (trained && !options.timeline.empty()) {
     write_timeline(options.timeline, plan, outcome);
     std::cout << "\ntimeline written to " << options.timeline << "\n";
   }
@@ -149,7 +152,6 @@ void train_in_threads(const TrainOptions& options, const Config& config) {
   prepare_outputs(options, config);
   StepLog log(options.log, !options.resume.empty());
   introduce(plan, dataset.windows(), "");
-  catch_interrupts();
   Outcome outcome;
   {
     Run run(plan, dataset, log, !options.timeline.empty(),
@@ -219,7 +221,6 @@ void train_in_processes(const TrainOptions& options, const Config& config) {
     if (leads) prepare_outputs(options, config);
     StepLog log(leads ? options.log : "", !options.resume.empty());
     if (leads) introduce(plan, data.windows, process_line(rank));
-    catch_interrupts();
     const UnreadDataset unread;
     const Dataset& dataset = text ? static_cast<const Dataset&>(*text) : unread;
     std::optional<Run> run(std::in_place, plan, dataset, log, !options.timeline.empty(),
@@ -289,6 +290,7 @@ int train(const TrainOptions& options) {
   install_memory_meter();
   const Config config = load_config(options.config, options.overrides);
   if (options.restarts > 0) return train_with_restarts(options, config);
+  catch_interrupts();  // from here on: starting may take long
   if (!options.launch.empty()) {
     throw Error(ErrorCode::kUsage,
                 "--launch stands without --restarts; start the launcher "

@@ -16,8 +16,10 @@ void note_interrupt(int) { asked_to_stop = true; }
 void catch_interrupts() {
   struct sigaction action = {};
   action.sa_handler = note_interrupt;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);  // never ends a run at once: who sends it means well
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
 }
 
 bool interrupted() { return asked_to_stop; }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <iostream>
 #include <mutex>
@@ -33,14 +34,37 @@ class FirstError {
       first_ = error;
     }
   }
+  [[nodiscard]] int code() const {
+    const std::lock_guard lock(mutex_);
+    return exit_code(first_ ? first_->code() : ErrorCode::kPeer);
+  }
   // The text is that of the first abort, which is what all ranks saw.
   void rethrow(const std::string& aborted) const {
     if (first_) throw Error(first_->code(), aborted.empty() ? first_->what() : aborted);
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::optional<Error> first_;
+};
+
+// What a process ends with: a launcher hands on the exit code of whichever ended first, so all end
+// with that of the rank whose error it was. It travels in front of the text.
+class SharedEnd {
+ public:
+  [[nodiscard]] static std::string with_code(int code, const std::string& why) {
+    return cat(code, " ", why);
+  }
+  // The text alone; keeps the code. A text without one is of a rank that did not get on.
+  std::string take(const std::string& told) {
+    if (told.size() < 2 || told[0] < '1' || told[0] > '9' || told[1] != ' ') return told;
+    code_ = told[0] - '0';
+    return told.substr(2);
+  }
+  [[nodiscard]] int code() const { return code_; }
+
+ private:
+  std::atomic<int> code_ = exit_code(ErrorCode::kPeer);
 };
 
 // Runs a rank's part; what it throws ends the others and is kept.
@@ -48,12 +72,12 @@ void run_guarded(Transport& transport, FirstError& first, const std::function<vo
   try {
     part();
   } catch (const Error& error) {
-    transport.abort(error.what());
     first.add(error);
+    transport.abort(error.what());
   } catch (const std::exception& error) {
     const std::string why = cat("rank ", transport.rank(), ": ", first_line(error.what()));
-    transport.abort(why);
     first.add(Error(ErrorCode::kCompute, why));
+    transport.abort(why);
   }
 }
 
@@ -109,6 +133,19 @@ std::unique_ptr<Transport> guarded(std::unique_ptr<Transport> inner, PositionBoa
 
 // ---- one of several processes
 
+// Returns on rank 0 when all others have got here: what ends the job from now on, all hear of.
+void meet_rank_0(Transport& transport, double wait_s) {
+  if (transport.rank() != 0) {
+    return transport.send(make_message(DType::kUInt8, {0}), 0, kAgreementTag);
+  }
+  for (int rank = 1; rank < transport.size(); ++rank) {
+    if (transport.recv(rank, kAgreementTag, wait_s)) continue;
+    throw Error(ErrorCode::kTimeout, cat("rank 0 waited ", wait_s, " s for rank ", rank,
+                                         " to join (limits.startup_seconds), which has stopped or "
+                                         "cannot reach it"));
+  }
+}
+
 // Rank 0's words to all others, through the transport, before there is a lifeline.
 std::string from_rank_0(Transport& transport, const std::string& words, double wait_s) {
   if (transport.rank() != 0) {
@@ -128,7 +165,7 @@ std::string from_rank_0(Transport& transport, const std::string& words, double w
   return words;
 }
 
-std::unique_ptr<Lifeline> make_lifeline(Transport& transport, MpiWorld& world,
+std::unique_ptr<Lifeline> make_lifeline(Transport& transport, MpiWorld& world, SharedEnd& end,
                                         const PositionBoard& board, const LaunchOptions& options) {
   const LifelineOptions lifeline{
       .limit_s = kPatience * options.limit_s,
@@ -136,7 +173,7 @@ std::unique_ptr<Lifeline> make_lifeline(Transport& transport, MpiWorld& world,
       .note = [&board] { return board.read(0).to_note(); },
       .describe = [](int rank,
                      const std::string& note) { return describe(rank, Position::from_note(note)); },
-      .on_abort = [&world](const std::string& why) { world.abort(why); }};
+      .on_abort = [&world, &end](const std::string& told) { world.abort(end.take(told)); }};
   if (transport.rank() == 0) {
     auto hub = std::make_unique<Lifeline>(transport.size(), lifeline);
     from_rank_0(transport, hub->address(), 0);
@@ -158,11 +195,14 @@ std::vector<Position> hear_all(const Lifeline& lifeline, const PositionBoard& ow
 }
 
 // With everything that knows when to end it.
-void run_process(Transport& transport, MpiWorld& world, PositionBoard& board,
+void run_process(Transport& transport, MpiWorld& world, SharedEnd& end, PositionBoard& board,
                  const std::string& cores, const LaunchOptions& options,
                  const std::function<void(const Rank&)>& body) {
-  const auto lifeline = make_lifeline(transport, world, board, options);
-  world.spread_aborts_by([&](const std::string& why) { lifeline->abort(why); });
+  FirstError first;  // told to the others while there is a lifeline
+  const auto lifeline = make_lifeline(transport, world, end, board, options);
+  meet_rank_0(transport, options.startup_limit_s);
+  world.spread_aborts_by(
+      [&](const std::string& why) { lifeline->abort(SharedEnd::with_code(first.code(), why)); });
   WatchOptions watch{.limits = limits_of(options),
                      .grace_s = kGrace * options.limit_s,
                      .on_stall = [&](const std::string& why) { lifeline->abort(why); },
@@ -174,9 +214,10 @@ void run_process(Transport& transport, MpiWorld& world, PositionBoard& board,
     MpiWorld& world;
     ~Unspread() { world.spread_aborts_by({}); }
   } const before_the_lifeline_goes{world};
-  FirstError first;  // told to the others while there is a lifeline
   run_guarded(transport, first, [&] { body(make_rank(transport, board, 0, cores)); });
   board.enter(0, RankPhase::kDone);
+  // The text may have come over MPI; with the lifeline's comes the code.
+  if (!world.aborted().empty()) static_cast<void>(lifeline->leave());
   first.rethrow(world.aborted());
   if (!lifeline->leave()) throw Error(ErrorCode::kPeer, world.aborted());
 }
@@ -222,14 +263,15 @@ void launch_process(const LaunchOptions& options, const std::function<void(const
   PositionBoard board(1);
   const auto transport = guarded(world.transport(), board, 0, options);
   FirstError first;
+  SharedEnd end;
   run_guarded(*transport, first,
-              [&] { run_process(*transport, world, board, cores, options, body); });
+              [&] { run_process(*transport, world, end, board, cores, options, body); });
   try {
     first.rethrow(world.aborted());
   } catch (const Error& error) {
     std::cout.flush();
     report_error(error.what());
-    throw Reported{exit_code(error.code())};
+    throw Reported{error.code() == ErrorCode::kPeer ? end.code() : exit_code(error.code())};
   }
 }
 

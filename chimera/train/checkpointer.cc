@@ -147,6 +147,8 @@ Disk& Checkpointer::disk() { return options_.disk != nullptr ? *options_.disk : 
 
 void Checkpointer::prepare(const std::optional<CheckpointSource>& source) {
   if (transport_.rank() == 0) {
+    disk().make_folder(folder_);
+    if (options_.disk == nullptr) lock_ = FolderLock(folder_);
     prepare_checkpoint_folder(disk(), folder_);
     clear_newer(disk(), folder_, source, trainer_.steps_done());
     remove_temporaries(disk(), folder_);
@@ -227,7 +229,8 @@ bool Checkpointer::is_done(Background& work, double wait_s) const {
   } catch (const Error& error) {
     const std::string why = cat("rank ", transport_.rank(), ", checkpoint of step ", last_, ": ",
                                 error.what(), "; earlier checkpoints are as they were");
-    transport_.abort(why);  // now: on the way out a thread may hang on the same disk
+    // Now, where a thread hangs on the disk: on the way out it is waited for.
+    if (error.code() == ErrorCode::kTimeout) transport_.abort(why);
     throw Error(error.code(), why);
   }
 }

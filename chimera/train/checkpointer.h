@@ -19,6 +19,7 @@
 
 #include "chimera/base/background.h"
 #include "chimera/storage/disk.h"
+#include "chimera/storage/folder_lock.h"
 #include "chimera/storage/manifest.h"
 #include "chimera/train/plan.h"
 #include "chimera/train/trainer.h"
@@ -78,6 +79,7 @@ class Checkpointer {
   const CheckpointOptions options_;
   RealDisk real_disk_;
   const std::string folder_;
+  FolderLock lock_;  // rank 0's
   const bool foreground_;
   std::string token_;         // of this run's temporary names; the same on all ranks
   std::int64_t last_ = -1;    // step of the last checkpoint begun, or resumed from

@@ -102,10 +102,10 @@ std::vector<std::string> check_same_run(const Manifest& manifest, const std::str
   const Values there = values_by_key(parse_config(manifest.config, cat(path, "/config.toml")));
   const Values here = values_by_key(config);
   check_same_data(there, here, manifest, data, refuse);
-  if (config.train.steps <= manifest.step) {
+  if (config.train.steps < manifest.step) {  // after the last one the run can still end
     throw Error(ErrorCode::kUsage,
                 cat("train.steps is ", config.train.steps, ", but the checkpoint '", path,
-                    "' is after step ", manifest.step, "; nothing is left to do: set more steps"));
+                    "' is after step ", manifest.step, "; set as many steps or more"));
   }
   return differences(there, here, config, path);
 }

@@ -432,7 +432,8 @@ void Lifeline::Thread::end(const std::string& why) {
     ended_ = true;
     why_ = why;
   }
-  if (is_hub()) tell_all(FrameKind::kAbort, why);
+  // Rank 0 decides for all; what another found out by itself, rank 0 may read when it goes on again.
+  tell_all(FrameKind::kAbort, why);
   if (options_.on_abort) options_.on_abort(why);
   {
     const std::lock_guard lock(mutex_);

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -22,7 +23,7 @@ class ExitGuard {
   ExitGuard(double limit_s, std::string what) : what_(std::move(what)) {
     thread_ = std::thread([this, limit_s] {
       std::unique_lock lock(mutex_);
-      const std::chrono::duration<double> limit(limit_s);
+      const std::chrono::duration<double> limit(std::min(limit_s, 1e9));  // the clock's end is near
       if (over_.wait_for(lock, limit, [this] { return is_over_; })) return;
       std::fprintf(stderr, "chimera: error: %s\n", what_.c_str());
       std::fflush(stderr);
