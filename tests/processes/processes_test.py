@@ -157,6 +157,35 @@ class ProcessesTest(unittest.TestCase):
         self.assertIn("going on after step ", output)
         self.assertEqual(self.losses(whole), self.losses(parts))
 
+    def test_all_end_with_the_code_of_the_rank_whose_error_it_was(self):
+        for _ in range(3):  # mpirun hands on the code of whichever ended first
+            result = self.mpirun(4, "--set", f"data.text={self.folder / 'none'}")
+            self.expect_refused(result, "none")
+            self.assertEqual(result[0], 3)
+
+    def test_a_run_that_is_done_only_ends(self):
+        checkpoints = ["--set", "train.checkpoint_every=6", "--set",
+                       f"train.checkpoint_folder={self.folder / 'checkpoints'}"]
+        self.assertEqual(self.mpirun(4, *checkpoints)[0], 0)
+        code, output, errors = self.mpirun(4, *checkpoints, "--resume", "latest", "--save",
+                                           self.folder / "saved")
+        self.assertEqual(code, 0, errors)
+        self.assertIn("all steps are done already", output)
+        self.assertTrue((self.folder / "saved" / "model.safetensors").exists())
+
+    def test_one_run_at_a_time_has_a_checkpoint_folder(self):
+        checkpoints = ["--set", "train.checkpoint_every=1000", "--set",
+                       f"train.checkpoint_folder={self.folder / 'checkpoints'}"]
+        first = subprocess.Popen([PROGRAM, "train", self.config, *checkpoints, "--set",
+                                  "train.steps=1000000"], stdout=subprocess.PIPE, text=True)
+        while "step 1/" not in first.stdout.readline():
+            self.assertIsNone(first.poll())
+        result = self.threads(*checkpoints, "--resume", "latest")
+        first.kill()
+        first.communicate()
+        self.assertNotEqual(result[0], 0)
+        self.assertRegex(result[2], "another run writes its checkpoints|has no checkpoint")
+
     def test_restarts_are_refused_where_they_cannot_help(self):
         self.expect_refused(self.threads("--restarts", 2), "train.checkpoint_every is 0")
         self.expect_refused(self.mpirun(4, "--restarts", 2, "--set", "train.checkpoint_every=1"),
