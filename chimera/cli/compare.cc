@@ -2,11 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <memory>
 
 #include "chimera/base/error.h"
 #include "chimera/base/file.h"
+#include "chimera/base/number.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/comparison.h"
 #include "chimera/cli/comparison_table.h"
@@ -40,14 +40,12 @@ std::vector<int> pairs_of(const CompareOptions& options) {
   if (options.pairs.empty()) return pairs;
   for (const std::string_view part : split(options.pairs, ',')) {
     const std::string_view word = trim(part);
-    int value = 0;
-    const char* end = word.data() + word.size();
-    const auto [stopped, error] = std::from_chars(word.data(), end, value);
-    if (error != std::errc() || stopped != end || value < 1) {
+    const auto value = parse_number<int>(word);
+    if (!value || *value < 1) {
       throw Error(ErrorCode::kUsage, cat("--pairs is '", options.pairs, "', in which '", word,
                                          "' is no number from 1 up; expected one or more, as 1,2"));
     }
-    pairs.push_back(value);
+    pairs.push_back(*value);
   }
   return pairs;
 }

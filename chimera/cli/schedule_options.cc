@@ -2,12 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
 
 #include "chimera/base/error.h"
+#include "chimera/base/number.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
 #include "chimera/schedule/recompute.h"
@@ -58,10 +58,7 @@ Schedule generated(const ScheduleOptions& options) {
 }
 
 double number(std::string_view option, std::string_view words, std::string_view word) {
-  double value = 0;
-  const char* end = word.data() + word.size();
-  const auto [stopped, error] = std::from_chars(word.data(), end, value);
-  if (error == std::errc() && stopped == end) return value;
+  if (const auto value = parse_number<double>(word)) return *value;
   throw Error(ErrorCode::kUsage,
               cat(option, " is '", words, "', in which '", word,
                   "' is no number; expected one number, or one for each stage as in 1,2,2,1"));

@@ -27,7 +27,6 @@
 #include "chimera/runtime/faults.h"
 #include "chimera/runtime/launch.h"
 #include "chimera/runtime/launched_process.h"
-#include "chimera/runtime/tags.h"
 #include "chimera/schedule/text_form.h"
 #include "chimera/train/config.h"
 #include "chimera/train/plan.h"
@@ -91,17 +90,22 @@ void prepare_outputs(const TrainOptions& options, const Config& config) {
 
 // ---- what the process of rank 0 says and writes
 
-void finish(const TrainOptions& options, const TrainPlan& plan, const Outcome& outcome) {
-  const bool trained =
-      !outcome.lines.empty();  // not where the checkpoint was that of the last step
-  if (!trained) std::cout << "all steps are done already\n";
-  if (trained && outcome.lines.back().step < plan.config.train.steps) {
+void show_steps(const TrainOptions& options, const TrainPlan& plan, const Outcome& outcome) {
+  if (outcome.lines.back().step < plan.config.train.steps) {
     std::cout << "stopped after step " << outcome.lines.back().step << " as asked\n";
   }
-  if (trained) summarise(plan, outcome);
-  if (trained && !options.timeline.empty()) {
+  summarise(plan, outcome);
+  if (!options.timeline.empty()) {
     write_timeline(options.timeline, plan, outcome);
     std::cout << "\ntimeline written to " << options.timeline << "\n";
+  }
+}
+
+void finish(const TrainOptions& options, const TrainPlan& plan, const Outcome& outcome) {
+  if (outcome.lines.empty()) {  // gone on from the checkpoint of the last step
+    std::cout << "all steps are done already\n";
+  } else {
+    show_steps(options, plan, outcome);
   }
   if (!options.save.empty()) {
     save_model(options.save, plan.config, outcome.weights);
@@ -132,9 +136,9 @@ std::function<void(const Action&)> before_actions(const Rank& rank, const TrainP
                                                   const std::optional<Fault>& fault) {
   if (!fault || !std::holds_alternative<ActionFault>(*fault)) return rank.on_action;
   FaultRange range{.actions = {}, .steps = static_cast<int>(plan.config.train.steps)};
+  const RowParts parts(plan.program, plan.cut.micros);
   for (int other = 0; other < plan.ranks(); ++other) {
-    const Row part = RowParts(plan.program, plan.cut.micros).part(other % plan.workers(), 0);
-    range.actions.push_back(static_cast<int>(part.size()));
+    range.actions.push_back(static_cast<int>(parts.part(other % plan.workers(), 0).size()));
   }
   const auto deed = at_action(settle(std::get<ActionFault>(*fault), range), rank.transport.rank());
   return [note = rank.on_action, deed](const Action& action) {
@@ -209,8 +213,7 @@ void train_in_processes(const TrainOptions& options, const Config& config) {
     agree(transport, facts_of(options, config));
     std::optional<TextDataset> text;
     if (leads) text.emplace(open_data(config));
-    if (leads) tell_summary(transport, summary(*text));
-    const DataSummary data = leads ? summary(*text) : hear_summary(transport);
+    const DataSummary data = share_summary(transport, text ? summary(*text) : DataSummary{});
     const TrainPlan plan = make_plan(config, data.vocabulary);
     check_ranks(plan, transport.size());
     agree(transport, facts_of(plan));

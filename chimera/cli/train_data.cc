@@ -6,6 +6,7 @@
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/runtime/tags.h"
+#include "chimera/runtime/told.h"
 
 namespace chimera {
 
@@ -24,19 +25,12 @@ DataSummary summary(const TextDataset& dataset) {
           static_cast<std::int64_t>(dataset.fingerprint())};
 }
 
-void tell_summary(Transport& transport, const DataSummary& summary) {
-  for (int rank = 1; rank < transport.size(); ++rank) {
-    Message message = make_message(DType::kInt64, {3});
-    std::memcpy(message.data, &summary, sizeof summary);
-    transport.send(std::move(message), rank, kAgreementTag);
-  }
-}
-
-DataSummary hear_summary(Transport& transport) {
-  const Message message = transport.recv(0, kAgreementTag, kForever).value();
+DataSummary share_summary(Transport& transport, const DataSummary& own) {
+  const std::string bytes(reinterpret_cast<const char*>(&own), sizeof own);
+  const std::string told = told_by_rank_0(transport, kAgreementTag, bytes);
   DataSummary summary;
-  CHECK(message.bytes() == sizeof summary);
-  std::memcpy(&summary, message.data, sizeof summary);
+  CHECK(told.size() == sizeof summary);
+  std::memcpy(&summary, told.data(), sizeof summary);
   return summary;
 }
 
@@ -49,15 +43,17 @@ void check_same_text(const Config& config, int rank, const DataSummary& own,
                   " sequences); all machines must see the same file"));
 }
 
+namespace {
+
 // Only stages at the ends ask for tokens, and their ranks have opened the text.
-std::int64_t UnreadDataset::vocabulary() const {
+[[noreturn]] void refuse_read() {
   check_failed(__FILE__, __LINE__, "a rank without an end stage reads data");
 }
-std::int64_t UnreadDataset::tokens(std::int64_t, int) const {
-  check_failed(__FILE__, __LINE__, "a rank without an end stage reads data");
-}
-TokenBatch UnreadDataset::read(std::int64_t, int) const {
-  check_failed(__FILE__, __LINE__, "a rank without an end stage reads data");
-}
+
+}  // namespace
+
+std::int64_t UnreadDataset::vocabulary() const { refuse_read(); }
+std::int64_t UnreadDataset::tokens(std::int64_t, int) const { refuse_read(); }
+TokenBatch UnreadDataset::read(std::int64_t, int) const { refuse_read(); }
 
 }  // namespace chimera

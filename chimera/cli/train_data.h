@@ -24,9 +24,8 @@ struct DataSummary {
 
 [[nodiscard]] DataSummary summary(const TextDataset& dataset);
 
-// Tells all other ranks, on rank 0; what it told, on the others.
-void tell_summary(Transport& transport, const DataSummary& summary);
-[[nodiscard]] DataSummary hear_summary(Transport& transport);
+// Rank 0's, on every rank.
+[[nodiscard]] DataSummary share_summary(Transport& transport, const DataSummary& own);
 
 // Throws Error (kData) if this rank's text is not rank 0's.
 void check_same_text(const Config& config, int rank, const DataSummary& own,

@@ -1,12 +1,12 @@
 #include "chimera/model/split.h"
 
-#include <charconv>
 #include <limits>
 #include <numeric>
 #include <string>
 
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
+#include "chimera/base/number.h"
 #include "chimera/base/text.h"
 #include "chimera/model/parameters.h"
 
@@ -36,14 +36,13 @@ void check_stages(int layers, int stages) {
 
 int parse_part(std::string_view part, std::string_view text) {
   part = trim(part);
-  int value = 0;
-  const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
-  if (code != std::errc() || end != part.data() + part.size() || value < 1) {
+  const auto value = parse_number<int>(part);
+  if (!value || *value < 1) {
     throw Error(ErrorCode::kUsage,
                 cat("pipeline.split '", text, "' has the part '", part,
                     "', expected a whole number of layers, at least 1; write it like 3,2,2,1"));
   }
-  return value;
+  return *value;
 }
 
 std::int64_t block_flops(const ModelSpec& spec) {

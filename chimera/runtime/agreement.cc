@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <string_view>
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/runtime/tags.h"
+#include "chimera/runtime/told.h"
 
 namespace chimera {
 namespace {
@@ -62,18 +62,8 @@ void compare(int rank, const Facts& mine, const Facts& theirs) {
 }  // namespace
 
 void agree(Transport& transport, const Facts& facts) {
-  if (transport.rank() != 0) {
-    const Message message = transport.recv(0, kAgreementTag, kForever).value();
-    const std::string text(reinterpret_cast<const char*>(message.data), message.bytes());
-    compare(transport.rank(), facts, unpacked(text));
-    return;
-  }
-  const std::string text = packed(facts);
-  for (int rank = 1; rank < transport.size(); ++rank) {
-    Message message = make_message(DType::kUInt8, {std::ssize(text)});
-    std::memcpy(message.data, text.data(), text.size());
-    transport.send(std::move(message), rank, kAgreementTag);
-  }
+  const std::string theirs = told_by_rank_0(transport, kAgreementTag, packed(facts));
+  if (transport.rank() != 0) compare(transport.rank(), facts, unpacked(theirs));
 }
 
 std::string digest(std::string_view text) {

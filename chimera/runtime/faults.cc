@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <span>
 #include <stdexcept>
 #include <utility>
 
 #include "chimera/base/error.h"
+#include "chimera/base/number.h"
 #include "chimera/base/random.h"
 #include "chimera/base/text.h"
 #include "chimera/runtime/deeds.h"
@@ -81,9 +81,8 @@ class FaultReader {
     const auto found = pairs_.find(key);
     if (found == pairs_.end()) return std::nullopt;
     const std::string_view word = found->second;
-    Number value{};
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size() || !(value >= least)) {
+    const auto value = parse_number<Number>(word);
+    if (!value || !(*value >= least)) {
       refuse_fault(text_, cat(key, " is '", word, "'; expected a number from ", least));
     }
     return value;

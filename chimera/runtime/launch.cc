@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstring>
 #include <iostream>
 #include <mutex>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "chimera/runtime/cores.h"
 #include "chimera/runtime/report.h"
 #include "chimera/runtime/tags.h"
+#include "chimera/runtime/told.h"
 #include "chimera/runtime/watch.h"
 #include "chimera/runtime/watched.h"
 #include "chimera/transport/lifeline.h"
@@ -133,36 +133,18 @@ std::unique_ptr<Transport> guarded(std::unique_ptr<Transport> inner, PositionBoa
 
 // ---- one of several processes
 
-// Returns on rank 0 when all others have got here: what ends the job from now on, all hear of.
-void meet_rank_0(Transport& transport, double wait_s) {
-  if (transport.rank() != 0) {
-    return transport.send(make_message(DType::kUInt8, {0}), 0, kAgreementTag);
-  }
-  for (int rank = 1; rank < transport.size(); ++rank) {
-    if (transport.recv(rank, kAgreementTag, wait_s)) continue;
-    throw Error(ErrorCode::kTimeout, cat("rank 0 waited ", wait_s, " s for rank ", rank,
-                                         " to join (limits.startup_seconds), which has stopped or "
-                                         "cannot reach it"));
-  }
+// Words between rank 0 and the others before anything watches: no wait without a limit.
+std::string must_hear(Transport& transport, int from, double wait_s) {
+  if (auto words = recv_text(transport, from, kAgreementTag, wait_s)) return std::move(*words);
+  throw Error(ErrorCode::kTimeout,
+              cat("rank ", transport.rank(), " waited ", wait_s, " s for rank ", from,
+                  " (limits.startup_seconds), which has stopped or cannot be reached"));
 }
 
-// Rank 0's words to all others, through the transport, before there is a lifeline.
-std::string from_rank_0(Transport& transport, const std::string& words, double wait_s) {
-  if (transport.rank() != 0) {
-    const auto message = transport.recv(0, kAgreementTag, wait_s);
-    if (!message) {
-      throw Error(ErrorCode::kTimeout, cat("rank ", transport.rank(), " waited ", wait_s,
-                                           " s for rank 0 (limits.startup_seconds), which has "
-                                           "stopped or cannot be reached"));
-    }
-    return {reinterpret_cast<const char*>(message->data), message->bytes()};
-  }
-  for (int rank = 1; rank < transport.size(); ++rank) {
-    Message message = make_message(DType::kUInt8, {std::ssize(words)});
-    std::memcpy(message.data, words.data(), words.size());
-    transport.send(std::move(message), rank, kAgreementTag);
-  }
-  return words;
+// Returns on rank 0 when all others have got here: what ends the job from now on, all hear of.
+void meet_rank_0(Transport& transport, double wait_s) {
+  if (transport.rank() != 0) return send_text(transport, 0, kAgreementTag, "");
+  for (int rank = 1; rank < transport.size(); ++rank) must_hear(transport, rank, wait_s);
 }
 
 std::unique_ptr<Lifeline> make_lifeline(Transport& transport, MpiWorld& world, SharedEnd& end,
@@ -176,10 +158,10 @@ std::unique_ptr<Lifeline> make_lifeline(Transport& transport, MpiWorld& world, S
       .on_abort = [&world, &end](const std::string& told) { world.abort(end.take(told)); }};
   if (transport.rank() == 0) {
     auto hub = std::make_unique<Lifeline>(transport.size(), lifeline);
-    from_rank_0(transport, hub->address(), 0);
+    told_by_rank_0(transport, kAgreementTag, hub->address());
     return hub;
   }
-  const std::string address = from_rank_0(transport, "", options.startup_limit_s);
+  const std::string address = must_hear(transport, 0, options.startup_limit_s);
   return std::make_unique<Lifeline>(transport.rank(), address, lifeline);
 }
 

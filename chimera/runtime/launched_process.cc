@@ -1,8 +1,8 @@
 #include "chimera/runtime/launched_process.h"
 
-#include <charconv>
 #include <cstdlib>
-#include <string_view>
+
+#include "chimera/base/number.h"
 
 namespace chimera {
 namespace {
@@ -22,12 +22,8 @@ constexpr Launcher kLaunchers[] = {
 };
 
 std::optional<int> count_in(const char* text) {
-  if (text == nullptr) return {};
-  const std::string_view word(text);
-  int value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size() || value < 0) return {};
-  return value;
+  const auto value = text == nullptr ? std::nullopt : parse_number<int>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 }  // namespace

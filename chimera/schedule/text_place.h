@@ -2,10 +2,10 @@
 // of the text form and of CSV have in common.
 #pragma once
 
-#include <charconv>
 #include <string_view>
 
 #include "chimera/base/error.h"
+#include "chimera/base/number.h"
 #include "chimera/base/text.h"
 
 namespace chimera {
@@ -21,13 +21,11 @@ struct TextPlace {
   // The number that `digits`, a part of `word`, are; all of them.
   [[nodiscard]] int number(std::string_view word, std::string_view digits, int low, int high,
                            std::string_view what) const {
-    int value = 0;
-    const char* end = digits.data() + digits.size();
-    const auto [stopped, error] = std::from_chars(digits.data(), end, value);
-    if (error != std::errc() || stopped != end || value < low || value > high) {
+    const auto value = parse_number<int>(digits);
+    if (!value || *value < low || *value > high) {
       fail(word, cat(what, " from ", low, " to ", high));
     }
-    return value;
+    return *value;
   }
 };
 

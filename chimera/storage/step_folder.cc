@@ -1,11 +1,11 @@
 #include "chimera/storage/step_folder.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <limits>
 
 #include "chimera/base/error.h"
+#include "chimera/base/number.h"
 #include "chimera/base/text.h"
 
 namespace chimera {
@@ -54,10 +54,8 @@ std::string step_name(std::int64_t step) {
 
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kStepPrefix)) return {};
-  std::int64_t step = 0;
-  const char* const end = name.data() + name.size();
-  const auto [stopped, error] = std::from_chars(name.data() + kStepPrefix.size(), end, step);
-  if (error != std::errc() || stopped != end || step < 0 || name != step_name(step)) return {};
+  const auto step = parse_number<std::int64_t>(std::string_view(name).substr(kStepPrefix.size()));
+  if (!step || *step < 0 || name != step_name(*step)) return {};
   return step;
 }
 

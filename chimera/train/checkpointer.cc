@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 #include <random>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "chimera/base/text.h"
 #include "chimera/model/tensor.h"
 #include "chimera/runtime/tags.h"
+#include "chimera/runtime/told.h"
 #include "chimera/storage/step_folder.h"
 #include "chimera/storage/tensor_file.h"
 #include "chimera/train/checkpoint_names.h"
@@ -155,13 +154,13 @@ void Checkpointer::prepare(const std::optional<CheckpointSource>& source) {
     token_ = random_token();
     write_synced(disk(), visible_probe(folder_, token_), token_);
   }
-  token_ = told_by_rank_0(transport_, token_);
+  token_ = told_by_rank_0(transport_, kCheckpointTag, token_);
   if (!disk().exists(visible_probe(folder_, token_))) {
     throw Error(ErrorCode::kIo,
                 cat("rank ", transport_.rank(), " does not see what rank 0 writes to '", folder_,
                     "'; train.checkpoint_folder must be on a disk that all machines share"));
   }
-  wait_for_all(transport_, [](double) { return true; });
+  meet(transport_);
   if (transport_.rank() == 0) disk().remove(visible_probe(folder_, token_));
 }
 
@@ -245,8 +244,7 @@ bool Checkpointer::advance(double wait_s) {
   job.part.reset();
   if (!job.reduction) {
     const auto own = static_cast<std::size_t>(transport_.rank());
-    std::vector<int> everyone(static_cast<std::size_t>(transport_.size()));
-    std::iota(everyone.begin(), everyone.end(), 0);
+    const std::vector<int> everyone = all_ranks(transport_);
     job.digests.assign(2 * everyone.size(), 0);
     job.digests[2 * own] = static_cast<std::int64_t>(job.digest.bytes);
     job.digests[2 * own + 1] = job.digest.crc32c;

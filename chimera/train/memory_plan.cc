@@ -1,10 +1,10 @@
 #include "chimera/train/memory_plan.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "chimera/base/error.h"
+#include "chimera/base/number.h"
 #include "chimera/base/text.h"
 #include "chimera/model/parameters.h"
 #include "chimera/model/sizes.h"
@@ -116,14 +116,9 @@ std::vector<double> memory_limits(const std::string& text, int workers) {
                                        workers, " workers, as 16 or \"16,16,8,16\""));
   };
   for (const std::string_view word : chimera::split(text, ',')) {
-    double value = 0;
-    const std::string_view number = trim(word);
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error != std::errc() || end != number.data() + number.size() || !(value > 0) ||
-        !std::isfinite(value)) {
-      refuse();
-    }
-    limits.push_back(value * 1e9);
+    const auto value = parse_number<double>(trim(word));
+    if (!value || !(*value > 0) || !std::isfinite(*value)) refuse();
+    limits.push_back(*value * 1e9);
   }
   const auto count = static_cast<std::size_t>(workers);
   if (limits.size() == 1) limits.resize(count, limits.front());

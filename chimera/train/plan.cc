@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iomanip>
 #include <limits>
 #include <map>
@@ -13,6 +12,7 @@
 
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
+#include "chimera/base/number.h"
 #include "chimera/base/text.h"
 #include "chimera/generate/generate.h"
 #include "chimera/model/split.h"
@@ -165,13 +165,11 @@ std::vector<int> parse_recompute(const std::string& text, const std::vector<int>
                ") are recomputed, as \"", join(split, ","), "\"");
   };
   for (const std::string_view word : chimera::split(text, ',')) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size() || value < 0 ||
-        blocks.size() == split.size() || value > split[blocks.size()]) {
+    const auto value = parse_number<int>(word);
+    if (!value || *value < 0 || blocks.size() == split.size() || *value > split[blocks.size()]) {
       refuse(expected());
     }
-    blocks.push_back(value);
+    blocks.push_back(*value);
   }
   if (blocks.size() != split.size()) refuse(expected());
   return blocks;

@@ -1,9 +1,9 @@
 #include "chimera/train/replicas.h"
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 
+#include "chimera/base/checksum.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/runtime/tags.h"
@@ -59,16 +59,8 @@ using Votes = std::map<std::int64_t, std::vector<int>>;  // ranks by digest
 
 std::int64_t digest_of(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.detach().cpu().contiguous();
-  const auto* bytes = static_cast<const unsigned char*>(dense.const_data_ptr());
-  // A word at a time: each step maps different states, and different words, to different states.
-  std::uint64_t hash = 0x9E3779B97F4A7C15 ^ dense.nbytes();
-  for (std::size_t at = 0; at < dense.nbytes(); at += sizeof hash) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes + at, std::min(sizeof word, dense.nbytes() - at));
-    hash = (hash ^ word) * 0xD6E8FEB86659FD93;
-    hash ^= hash >> 32;
-  }
-  return static_cast<std::int64_t>(hash);
+  return static_cast<std::int64_t>(
+      checksum({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}));
 }
 
 void compare_replicas(Transport& transport, const std::vector<ReplicaDigest>& own,

@@ -2,8 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -11,6 +9,8 @@
 #include "chimera/base/background.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/runtime/tags.h"
+#include "chimera/runtime/told.h"
 #include "chimera/storage/step_folder.h"
 #include "chimera/train/checkpoint_file.h"
 #include "chimera/train/checkpoint_names.h"
@@ -35,8 +35,8 @@ class Search {
     if (leads()) steps = list_steps(disk(), folder);
     for (std::size_t next = 0;; ++next) {
       const bool is_over = next >= steps.size();
-      const std::string path =
-          told_by_rank_0(transport_, is_over ? "" : path_in(folder, step_name(steps[next])));
+      const std::string path = told_by_rank_0(
+          transport_, kCheckpointTag, is_over ? "" : path_in(folder, step_name(steps[next])));
       // Rank 0 throws; what the others wait for next never comes.
       if (path.empty() && leads()) refuse_folder(folder, steps.size());
       const std::string damage = find_damage(path);
@@ -82,10 +82,10 @@ class Search {
                        }
                      });
     wait_for_all(transport_, [&](double wait_s) { return check.wait(wait_s); });
-    for (const std::string& theirs : told_to_rank_0(transport_, found)) {
+    for (const std::string& theirs : told_to_rank_0(transport_, kCheckpointTag, found)) {
       if (found.empty()) found = theirs;
     }
-    return told_by_rank_0(transport_, found);
+    return told_by_rank_0(transport_, kCheckpointTag, found);
   }
 
   // Every rank looks at the manifest, and at the content of its share of the files.
@@ -115,7 +115,7 @@ class Search {
       if (step) other = cat("'", path_in(folder, step_name(*step)), "' is whole, go on from it");
     }
     throw Error(ErrorCode::kData,
-                cat("--resume: ", damage, "; ", told_by_rank_0(transport_, other)));
+                cat("--resume: ", damage, "; ", told_by_rank_0(transport_, kCheckpointTag, other)));
   }
 
   static constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
@@ -154,7 +154,7 @@ CheckpointSource resume(const std::string& wanted, const TrainPlan& plan, Transp
       if (options.tell) options.tell(note);
     }
   }
-  wait_for_all(transport, [](double) { return true; });
+  meet(transport);
   fill(trainer, file);
   return source;
 }

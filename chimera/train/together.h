@@ -3,8 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "chimera/transport/transport.h"
 
@@ -14,11 +12,7 @@ namespace chimera {
 // part for up to so many seconds; once true it is not asked again. What it throws ends the run.
 void wait_for_all(Transport& transport, const std::function<bool(double wait_s)>& done);
 
-// What rank 0 says, on every rank.
-[[nodiscard]] std::string told_by_rank_0(Transport& transport, const std::string& text);
-
-// What all ranks say, by rank, on rank 0; empty elsewhere.
-[[nodiscard]] std::vector<std::string> told_to_rank_0(Transport& transport,
-                                                      const std::string& text);
+// Returns on all ranks once all have come here.
+void meet(Transport& transport);
 
 }  // namespace chimera

@@ -57,11 +57,10 @@ Trainer::Trainer(const TrainPlan& plan, const Dataset& dataset, Transport& trans
             transport.rank() % plan.workers()},
       store_(plan.config.train.seed, plan.config.model.dtype, options.device),
       parts_(plan.program, plan.cut.micros),
-      everyone_(static_cast<std::size_t>(plan.ranks())),
+      everyone_(all_ranks(transport)),
       // The last stage is at most so many micro-batches, and so steps, ahead of the first.
       lag_(plan.asynchronous ? plan.program.source.stages() : 0),
       end_(plan.config.train.steps) {
-  std::iota(everyone_.begin(), everyone_.end(), 0);
   if (!options.device.is_cpu() && transport.size() > 1) {
     throw Error(ErrorCode::kUsage,
                 cat("device ", options.device.str(), " with ", transport.size(),

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "chimera/base/checksum.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
-#include "chimera/transport/checksum.h"
 
 namespace chimera {
 namespace {

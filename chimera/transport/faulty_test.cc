@@ -11,11 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "chimera/base/checksum.h"
 #include "chimera/base/error.h"
 #include "chimera/base/random.h"
 #include "chimera/base/text.h"
 #include "chimera/transport/checked.h"
-#include "chimera/transport/checksum.h"
 #include "chimera/transport/local.h"
 
 namespace chimera {

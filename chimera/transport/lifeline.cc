@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <condition_variable>
 #include <cstdio>
 #include <list>
@@ -24,6 +23,7 @@
 #include "chimera/base/clock.h"
 #include "chimera/base/error.h"
 #include "chimera/base/host.h"
+#include "chimera/base/number.h"
 #include "chimera/base/text.h"
 #include "chimera/transport/frames.h"
 #include "chimera/transport/socket.h"
@@ -54,14 +54,6 @@ void allow_descriptors(int ranks) {
   if (limit.rlim_cur >= wanted) return;
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
   ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-template <class Number>
-std::optional<Number> parse_number(std::string_view word) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size()) return {};
-  return value;
 }
 
 }  // namespace

@@ -111,10 +111,7 @@ class LocalTransport final : public Transport {
 
   std::unique_ptr<Reduction> all_reduce_sum(Buffer buffer, std::span<const int> members,
                                             Tag tag) override {
-    if (!can_sum(buffer.dtype)) {
-      throw Error(ErrorCode::kUsage, cat("cannot sum elements of ", info(buffer.dtype).name,
-                                         "; expected fp64, fp32, bf16, int64 or int32"));
-    }
+    check_can_sum(buffer.dtype);
     try {
       return world_.sums.begin(rank_, buffer, members, tag);
     } catch (const Error& error) {

@@ -11,6 +11,8 @@
 #include <type_traits>
 
 #include "chimera/base/check.h"
+#include "chimera/base/error.h"
+#include "chimera/base/text.h"
 
 namespace chimera {
 namespace {
@@ -95,6 +97,12 @@ void sum_any(DType dtype, Inputs from, Outputs into, std::size_t begin, std::siz
 }  // namespace
 
 bool can_sum(DType dtype) { return dtype != DType::kUInt8 && dtype != DType::kBool; }
+
+void check_can_sum(DType dtype) {
+  if (can_sum(dtype)) return;
+  throw Error(ErrorCode::kUsage, cat("cannot sum elements of ", info(dtype).name,
+                                     "; expected fp64, fp32, bf16, int64 or int32"));
+}
 
 void sum_elements(DType dtype, std::span<std::byte* const> buffers, std::size_t begin,
                   std::size_t end) noexcept {

@@ -11,6 +11,8 @@ namespace chimera {
 
 // fp64, fp32, bf16, int64 and int32 can be summed; bytes and truth values cannot.
 [[nodiscard]] bool can_sum(DType dtype);
+// Throws Error (kUsage) for what cannot be.
+void check_can_sum(DType dtype);
 
 // Sums elements [begin, end) of `buffers` into each of them. bf16 is added in fp32 and rounded
 // once, to nearest even; integers wrap around. The buffers do not overlap.

@@ -8,9 +8,11 @@
 
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "chimera/transport/message.h"
 
@@ -69,5 +71,12 @@ class Transport {
   // of the first abort. Never throws.
   virtual void abort(const std::string& why) noexcept = 0;
 };
+
+// Every rank of the world, as the members of a sum.
+[[nodiscard]] inline std::vector<int> all_ranks(const Transport& transport) {
+  std::vector<int> ranks(static_cast<std::size_t>(transport.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
 
 }  // namespace chimera

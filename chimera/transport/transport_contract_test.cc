@@ -78,12 +78,6 @@ void must_wait(Reduction& reduction) {
   if (!reduction.wait(kLong)) throw Error(ErrorCode::kTimeout, "the sum is never done");
 }
 
-std::vector<int> all_ranks(const Transport& transport) {
-  std::vector<int> ranks(static_cast<std::size_t>(transport.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
 template <class T>
 void sum_now(Transport& transport, std::vector<T>& values, const std::vector<int>& members,
              Tag tag) {

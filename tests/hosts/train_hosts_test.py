@@ -5,59 +5,28 @@ and an end with a name when a cable is cut.
 usage: train_hosts_test.py PROGRAM. Exits with 77 (skipped) and the reason where hosts cannot be made.
 """
 
-import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from pathlib import Path
 
 from hosts import Hosts, Unavailable
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from tiny_run import TinyRunTest
+
 LONG_S = 180  # a wait that ends only with a fault
 LIMIT_S = 5
 
-CONFIG = """
-[model]
-kind = "gpt2"
-layers = 4
-hidden = 16
-heads = 2
-sequence = 16
-dtype = "fp64"
-[data]
-text = "{text}"
-[train]
-steps = {steps}
-batch = 8
-[pipeline]
-schedule = "1f1b"
-stages = 2
-width = 2
-micro_batch = 1
-[limits]
-seconds = {limit}
-"""
 
-
-class TrainHostsTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="chimera-train-hosts-"))
-        self.addCleanup(shutil.rmtree, self.folder)
-        text = self.folder / "text"
-        text.write_text("".join(f"{i} and {i * i % 97}\n" for i in range(2000)))
-        self.config = self.folder / "config.toml"
-        self.write_config = lambda steps: self.config.write_text(
-            CONFIG.format(text=text, steps=steps, limit=LIMIT_S))
-
-    def losses(self, log):
-        return [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+class TrainHostsTest(TinyRunTest):
+    def configure_steps(self, steps):
+        self.configure(schedule="1f1b", steps=steps, limit_s=LIMIT_S)
 
     # Reported cases (docs/cases.md): H16.
     def test_a_slow_network_changes_no_number(self):
-        self.write_config(5)
+        self.configure_steps(5)
         threads, hosts_log = self.folder / "threads", self.folder / "hosts"
         subprocess.run([PROGRAM, "train", self.config, "--log", threads], check=True,
                        timeout=LONG_S, stdout=subprocess.DEVNULL)
@@ -70,7 +39,7 @@ class TrainHostsTest(unittest.TestCase):
         self.assertEqual(self.losses(threads), self.losses(hosts_log))
 
     def test_a_cut_cable_ends_the_run_with_a_name(self):
-        self.write_config(1_000_000)
+        self.configure_steps(1_000_000)
         log = self.folder / "log"
         with Hosts(2) as hosts, open(self.folder / "errors", "w+") as errors:
             command = [PROGRAM, "train", self.config, "--log", log]

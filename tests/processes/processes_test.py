@@ -6,41 +6,19 @@ usage: processes_test.py PROGRAM. Exits with 77 (skipped) and the reason where t
 """
 
 import ctypes
-import json
 import os
 import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from tiny_run import TinyRunTest
+
 LONG_S = 120  # a wait that ends only with a fault
 IN_OPEN = 0x20
-
-CONFIG = """
-[model]
-kind = "gpt2"
-layers = 4
-hidden = 16
-heads = 2
-sequence = 16
-dtype = "fp64"
-[data]
-text = "{text}"
-[train]
-steps = 6
-batch = 8
-[pipeline]
-schedule = "chimera"
-stages = 2
-width = 2
-micro_batch = 1
-[limits]
-seconds = 10
-"""
-
 
 class OpensOf:
     """Counts how often a file is opened while in scope (inotify)."""
@@ -70,15 +48,10 @@ class OpensOf:
         os.close(self.queue)
 
 
-class ProcessesTest(unittest.TestCase):
+class ProcessesTest(TinyRunTest):
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="chimera-processes-"))
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.text = self.folder / "text"
-        # Lines that tell each other apart, so that losses depend on what is read.
-        self.text.write_text("".join(f"{i} and {i * i % 97}\n" for i in range(2000)))
-        self.config = self.folder / "config.toml"
-        self.config.write_text(CONFIG.format(text=self.text))
+        super().setUp()
+        self.configure(schedule="chimera", steps=6, limit_s=10)
 
     def run_command(self, *command):
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
@@ -93,10 +66,6 @@ class ProcessesTest(unittest.TestCase):
 
     def threads(self, *words):
         return self.run_command(PROGRAM, "train", self.config, *words)
-
-    def losses(self, log):
-        steps = [json.loads(line) for line in log.read_text().splitlines()]
-        return {step["step"]: step["loss"] for step in steps}
 
     def expect_refused(self, result, *says):
         code, _, errors = result

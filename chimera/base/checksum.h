@@ -1,4 +1,4 @@
-// A checksum of bytes that travel: finds every change within one word of eight bytes, and others
+// A checksum of bytes in memory or on their way (for bytes on disk: crc32c.h): finds every change within one word of eight bytes, and others
 // but for one in 2^64. No defence against someone who means it.
 #pragma once
 
