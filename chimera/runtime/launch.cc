@@ -31,7 +31,7 @@ class FirstError {
   void add(const Error& error) {
     const std::lock_guard lock(mutex_);
     if (!first_ || (first_->code() == ErrorCode::kPeer && error.code() != ErrorCode::kPeer)) {
-      // A text of its own: copies of an exception share one, whose counter ThreadSanitizer cannot see.
+      // A text of its own: copies of an exception share one (TSan cannot see its counter).
       first_.emplace(error.code(), std::string(error.what()));
     }
   }
