@@ -1,8 +1,8 @@
-// How much of an all-reduce the runtime hides behind bubbles, of what the simulator says it can: the
-// policy at-end against eager-opt. Only the last stage has gradients; its all-reduce is begun early
-// by Chimera's first and last worker, and is made as long as a given part of the step. How long it
-// takes in a step is what a step with at-end takes more than its computation; the simulator, given
-// that, says what eager-opt could save.
+// How much of an all-reduce the runtime hides behind bubbles, of what the simulator says it can:
+// the policy at-end against eager-opt. Only the last stage has gradients; its all-reduce is begun
+// early by Chimera's first and last worker, and is made as long as a given part of the step. How
+// long it takes in a step is what a step with at-end takes more than its computation; the
+// simulator, given that, says what eager-opt could save.
 //
 //     mpirun -n 4 build/reduce_overlap --transport mpi
 //

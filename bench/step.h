@@ -20,9 +20,9 @@ struct StepSetting {
   [[nodiscard]] int ranks() const { return groups * program.source.workers(); }
 };
 
-// Called by every rank. Runs the row twice and returns, on all ranks, the second time from the first
-// start to the last end of any worker, the optimizer's (empty) step left out: the first is for
-// allocations and page faults. Processes must be on one machine, for they share its clock.
+// Called by every rank. Runs the row twice and returns, on all ranks, the second time from the
+// first start to the last end of any worker, the optimizer's (empty) step left out: the first is
+// for allocations and page faults. Processes must be on one machine, for they share its clock.
 [[nodiscard]] double run_step(const StepSetting& setting, Transport& transport);
 
 // Adds up one number of each rank into its place; the same on all ranks.

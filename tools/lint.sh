@@ -34,6 +34,12 @@ echo "lint: clang-format, ${#files[@]} files"
 "$clang_format" --dry-run -Werror "${files[@]}" ||
   { echo "lint: run '$clang_format -i' on the files above" >&2 && exit 1; }
 
+# clang-format leaves comments as they are, too long ones too.
+if grep -nHP '^(?=\s*//).{101,}' "${files[@]}"; then
+  echo "lint: the comments above are longer than 100 columns" >&2
+  exit 1
+fi
+
 [[ $format_only == no ]] || exit 0
 
 cmake --preset lint >/dev/null

@@ -1,5 +1,6 @@
-// A checksum of bytes in memory or on their way (for bytes on disk: crc32c.h): finds every change within one word of eight bytes, and others
-// but for one in 2^64. No defence against someone who means it.
+// A checksum of bytes in memory or on their way (for bytes on disk: crc32c.h): finds every change
+// within one word of eight bytes, and others but for one in 2^64. No defence against someone who
+// means it.
 #pragma once
 
 #include <cstddef>

@@ -39,8 +39,8 @@ pid_t start(const std::vector<std::string>& command) {
   throw Error(ErrorCode::kIo, cat("cannot start '", command[0], "': ", std::strerror(failed)));
 }
 
-// Signals that ask a run to stop go to the child, which ends cleanly; then nothing is started again.
-// The child has a terminal's Ctrl-C already, and a second one would end it at once.
+// Signals that ask a run to stop go to the child, which ends cleanly; then nothing is started
+// again. The child has a terminal's Ctrl-C already, and a second one would end it at once.
 volatile sig_atomic_t child_to_stop = 0;
 volatile sig_atomic_t stop_asked = 0;
 

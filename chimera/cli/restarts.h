@@ -18,7 +18,8 @@ struct RestartOptions {
 
 // `arguments` are those of this program after its name, without the options above. Returns the exit
 // code of the last run. Only runs that failed (4) or were killed are started again: not after wrong
-// use (2), wrong files or data (3), or what a launcher says of itself (1, 127). Throws Error (kIo) if the command cannot be started.
+// use (2), wrong files or data (3), or what a launcher says of itself (1, 127). Throws Error (kIo)
+// if the command cannot be started.
 [[nodiscard]] int run_with_restarts(const std::vector<std::string>& arguments,
                                     const RestartOptions& options);
 

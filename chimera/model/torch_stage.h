@@ -2,8 +2,9 @@
 //
 // A forward stashes the stage's input and its graph, and nothing of its output, whose bytes travel
 // on in the message; backward frees both. The last stage's output is its loss: the sum over tokens
-// of the cross entropy, times one over the tokens of the whole mini-batch (Batch::loss_scale). So gradients added up over micro-batches and replicas are those of the mean loss per
-// token, however the mini-batch is cut. A micro-batch may be empty.
+// of the cross entropy, times one over the tokens of the whole mini-batch (Batch::loss_scale). So
+// gradients added up over micro-batches and replicas are those of the mean loss per token, however
+// the mini-batch is cut. A micro-batch may be empty.
 //
 // Recompute: the stage's layers are cut in two, those that a recomputed forward does not keep and,
 // after them, those that it does. Such a forward stashes its input, the value at the cut, and the

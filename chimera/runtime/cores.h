@@ -5,7 +5,8 @@
 // neighbours in the machine's order, so that hyperthreads and mostly caches are not shared.
 // It knows one job only: two jobs on a machine that both bind meet on the same cores.
 //
-// bind_to_share is hwloc's business (the CMake option CHIMERA_HWLOC); the choice is plain arithmetic.
+// bind_to_share is hwloc's business (the CMake option CHIMERA_HWLOC); the choice is plain
+// arithmetic.
 #pragma once
 
 #include <set>

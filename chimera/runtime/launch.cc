@@ -32,7 +32,7 @@ class FirstError {
     const std::lock_guard lock(mutex_);
     if (!first_ || (first_->code() == ErrorCode::kPeer && error.code() != ErrorCode::kPeer)) {
       // A text of its own: copies of an exception share one (TSan cannot see its counter).
-      first_.emplace(error.code(), std::string(error.what()));
+      first_.emplace(error.code(), error.what());
     }
   }
   [[nodiscard]] int code() const {

@@ -11,7 +11,8 @@ struct Reported {
   int exit_code = 1;
 };
 
-// Takes no lock: the thread that is stuck may hold any. Of several processes each says its own, with its rank in front of all but rank 0's.
+// Takes no lock: the thread that is stuck may hold any. Of several processes each says its own,
+// with its rank in front of all but rank 0's.
 void report_error(const std::string& what);
 
 }  // namespace chimera

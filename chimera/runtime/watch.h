@@ -1,10 +1,10 @@
 // Watch: ends a run that does not get on, and says who is to blame.
 //
-// A wait is no fault of the rank that waits: in a deep pipeline it may be as long as all that others
-// compute meanwhile. So a rank is to blame that has been at one action for longer than the limit;
-// and if no rank does anything but wait, for longer than the limit, the wait at the end of the
-// chain is: what it is for was lost, or is never sent. Starting, and writing a checkpoint, have a
-// longer limit of their own. Ranks that die or are silent are the lifeline's business.
+// A wait is no fault of the rank that waits: in a deep pipeline it may be as long as all that
+// others compute meanwhile. So a rank is to blame that has been at one action for longer than the
+// limit; and if no rank does anything but wait, for longer than the limit, the wait at the end of
+// the chain is: what it is for was lost, or is never sent. Starting, and writing a checkpoint, have
+// a longer limit of their own. Ranks that die or are silent are the lifeline's business.
 #pragma once
 
 #include <condition_variable>

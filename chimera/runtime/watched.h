@@ -1,5 +1,5 @@
-// watched: a transport that notes on a PositionBoard when its rank waits, and for whom. A decorator,
-// put around all others.
+// watched: a transport that notes on a PositionBoard when its rank waits, and for whom. A
+// decorator, put around all others.
 #pragma once
 
 #include <memory>

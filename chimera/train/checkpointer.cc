@@ -221,7 +221,8 @@ std::unique_ptr<Checkpointer::Job> Checkpointer::make_job() {
   return job;
 }
 
-// Looks at work on the disk; what went wrong with it names the rank, whose machine is to be looked at.
+// Looks at work on the disk; what went wrong with it names the rank, whose machine is to be looked
+// at.
 bool Checkpointer::is_done(Background& work, double wait_s) const {
   try {
     return work.wait(wait_s);

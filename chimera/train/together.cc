@@ -6,6 +6,7 @@
 #include "chimera/runtime/tags.h"
 
 namespace chimera {
+
 void wait_for_all(Transport& transport, const std::function<bool(double wait_s)>& done) {
   constexpr double kFirst = 1e-3, kMost = 0.2;
   const std::vector<int> everyone = all_ranks(transport);

@@ -8,8 +8,8 @@
 //
 // Asynchronous schedules: a step is a part of the row (row_parts.h), each stage is stepped where
 // the row says, and ranks are not at the same step at the same time. So that no one waits, the sums
-// of a step are added up in the background and reported some steps later. With checkpoints such a run
-// is a sequence of segments that each end with an empty pipeline.
+// of a step are added up in the background and reported some steps later. With checkpoints such a
+// run is a sequence of segments that each end with an empty pipeline.
 //
 // Throws Error on every rank with one text (worker.h).
 #pragma once
@@ -54,8 +54,8 @@ struct TrainerOptions {
   std::function<void(const Action&)> on_action = {};  // before each (WorkerOptions)
 };
 
-// What training changes of one parameter. The tensors are the trainer's own: views, which later steps
-// change, and which may be written to before Trainer::resume.
+// What training changes of one parameter. The tensors are the trainer's own: views, which later
+// steps change, and which may be written to before Trainer::resume.
 struct ParameterState {
   const ParameterSpec* spec;
   at::Tensor value, first, second;  // and the moments of AdamW
@@ -138,7 +138,8 @@ class Trainer {
   std::vector<int> everyone_;
   std::int64_t lag_;  // steps from the end of a step to its report
   std::int64_t step_ = 0, end_;
-  // Of what is run from an empty pipeline to an empty one: a step, or several of an asynchronous run.
+  // Of what is run from an empty pipeline to an empty one: a step, or several of an asynchronous
+  // run.
   std::int64_t segment_begin_ = 0, segment_end_ = 0;
   double step_began_s_ = 0;
   std::int64_t first_sample_ = 0;  // of the pass under way

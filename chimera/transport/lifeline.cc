@@ -424,7 +424,8 @@ void Lifeline::Thread::end(const std::string& why) {
     ended_ = true;
     why_ = why;
   }
-  // Rank 0 decides for all; what another found out by itself, rank 0 may read when it goes on again.
+  // Rank 0 decides for all; what another found out by itself, rank 0 may read when it goes on
+  // again.
   tell_all(FrameKind::kAbort, why);
   if (options_.on_abort) options_.on_abort(why);
   {

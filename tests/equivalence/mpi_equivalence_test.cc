@@ -1,6 +1,6 @@
-// Processes give what threads give, bit for bit: every schedule, depth, width and pair of pipes that
-// twelve processes hold. What threads give is compared with one device in equivalence_test.cc, and
-// here again. All processes run each test; rank 0 compares.
+// Processes give what threads give, bit for bit: every schedule, depth, width and pair of pipes
+// that twelve processes hold. What threads give is compared with one device in equivalence_test.cc,
+// and here again. All processes run each test; rank 0 compares.
 // Reported cases (docs/cases.md): H6, H12, H16, S6, S7.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Lets MPI get on: whoever waits asks it in turns, and while nobody waits a thread does, seldom when
-// nothing is under way. Internal to transport/mpi.
+// Lets MPI get on: whoever waits asks it in turns, and while nobody waits a thread does, seldom
+// when nothing is under way. Internal to transport/mpi.
 //
 // One lock guards MPI and all that the parts of the transport keep (requests, messages, sums), so
 // MPI is never in two threads at once. It is held for one look at all operations, and for the
