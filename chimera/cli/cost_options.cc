@@ -9,7 +9,7 @@ namespace {
 
 void add_messages(const CostOptions& options, int stages, Costs& costs) {
   check_time("--latency", options.latency, true);
-  costs.latency_s = options.latency;
+  costs.link.latency_s = options.latency;
   if (options.bandwidth.has_value() != options.message_bytes.has_value()) {
     throw Error(ErrorCode::kUsage,
                 "--bandwidth and --message-bytes say together how long a message takes; give both "
@@ -18,7 +18,7 @@ void add_messages(const CostOptions& options, int stages, Costs& costs) {
   if (!options.bandwidth) return;
   check_time("--bandwidth", *options.bandwidth, false);
   check_time("--message-bytes", *options.message_bytes, true);
-  costs.bandwidth = *options.bandwidth;
+  costs.link.bandwidth = *options.bandwidth;
   costs.boundary_bytes.assign(static_cast<std::size_t>(stages - 1), *options.message_bytes);
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "chimera/data/dataset.h"
-#include "chimera/train/config.h"
+#include "chimera/job/config.h"
 #include "chimera/transport/transport.h"
 
 namespace chimera {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "chimera/train/checkpointer.h"
-#include "chimera/train/plan.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/train/trainer.h"
 #include "chimera/transport/transport.h"
 

@@ -9,7 +9,7 @@
 #include "chimera/cli/train_interrupt.h"
 #include "chimera/model/memory_meter.h"
 #include "chimera/runtime/tags.h"
-#include "chimera/train/measure.h"
+#include "chimera/simulate/measure.h"
 
 namespace chimera {
 namespace {

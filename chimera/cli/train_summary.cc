@@ -12,7 +12,7 @@
 #include "chimera/cli/terminal.h"
 #include "chimera/simulate/memory.h"
 #include "chimera/simulate/render.h"
-#include "chimera/train/measure.h"
+#include "chimera/simulate/measure.h"
 
 namespace chimera {
 namespace {

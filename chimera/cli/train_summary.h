@@ -8,7 +8,7 @@
 #include "chimera/cli/train_progress.h"
 #include "chimera/model/safetensors.h"
 #include "chimera/simulate/timeline.h"
-#include "chimera/train/plan.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/train/trainer.h"
 
 namespace chimera {

@@ -127,7 +127,7 @@ TEST(Generate, EagerOptIsNeverSlowerThanAtEnd) {
     costs.forward_s = draw(spec.stages);
     costs.backward_s = draw(spec.stages);
     costs.reduce_s = draw(spec.stages);
-    costs.latency_s = draw(1)[0] / 8;
+    costs.link.latency_s = draw(1)[0] / 8;
     costs.step_s = draw(1)[0] / 8;
     const Schedule schedule = generate(name, spec);
     const auto time = [&](ReducePolicy policy) {

@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include "chimera/model/gpt2.h"
-#include "chimera/model/parameters.h"
+#include "chimera/shape/parameters.h"
 
 namespace chimera {
 

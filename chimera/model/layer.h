@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "chimera/model/dropout.h"
-#include "chimera/model/spec.h"
-#include "chimera/model/split.h"
+#include "chimera/shape/spec.h"
+#include "chimera/shape/split.h"
 #include "chimera/model/store.h"
 
 namespace chimera {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "chimera/base/dtype.h"
-#include "chimera/model/parameters.h"
+#include "chimera/shape/parameters.h"
 #include "chimera/model/store.h"
 
 namespace chimera {

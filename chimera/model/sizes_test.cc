@@ -1,5 +1,5 @@
 // Predicted bytes against what the memory meter counts while the very stages run.
-#include "chimera/model/sizes.h"
+#include "chimera/shape/sizes.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -11,7 +11,7 @@
 
 #include "chimera/base/text.h"
 #include "chimera/model/memory_meter.h"
-#include "chimera/model/parameters.h"
+#include "chimera/shape/parameters.h"
 #include "chimera/model/tensor.h"
 #include "chimera/model/testing.h"
 

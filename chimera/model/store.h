@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "chimera/model/parameters.h"
+#include "chimera/shape/parameters.h"
 
 namespace chimera {
 

@@ -11,7 +11,7 @@
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/model/memory_meter.h"
-#include "chimera/model/parameters.h"
+#include "chimera/shape/parameters.h"
 #include "chimera/model/tensor.h"
 
 namespace chimera {

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "chimera/model/layer.h"
-#include "chimera/model/spec.h"
+#include "chimera/shape/spec.h"
 #include "chimera/model/store.h"
 #include "chimera/runtime/stage.h"
 

@@ -9,6 +9,10 @@ Costs Costs::uniform(int stages, double forward_s, double backward_s) {
   return costs;
 }
 
+double Costs::input_part(std::size_t stage) const {
+  return backward_input_s.empty() ? backward_s[stage] / 2 : backward_input_s[stage];
+}
+
 double Costs::compute(const Action& action) const {
   const auto stage = static_cast<std::size_t>(action.stage);
   switch (action.op) {
@@ -19,8 +23,9 @@ double Costs::compute(const Action& action) const {
     case Op::kBackward:
       return action.span * backward_s[stage];
     case Op::kBackwardInput:
+      return action.span * input_part(stage);
     case Op::kBackwardWeight:
-      return action.span * backward_s[stage] / 2;
+      return action.span * (backward_s[stage] - input_part(stage));
     default:
       return 0;
   }
@@ -30,6 +35,11 @@ double Costs::message_bytes(const Action& send) const {
   if (boundary_bytes.empty()) return 0;
   const int boundary = send.op == Op::kSendActivation ? send.stage : send.stage - 1;
   return boundary_bytes[static_cast<std::size_t>(boundary)];
+}
+
+const Link& Costs::link_of(const ChannelEnds& ends) const {
+  const auto own = links.find(ends);
+  return own == links.end() ? link : own->second;
 }
 
 double Costs::reduce(int stage) const {

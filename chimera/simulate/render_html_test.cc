@@ -21,7 +21,7 @@ struct Paged {
 Paged paged(std::string_view name, int stages, int micros) {
   const Schedule schedule = generate(name, {.stages = stages, .micros = micros, .pairs = {}});
   Costs costs = Costs::uniform(stages, 1, 2);
-  costs.latency_s = 0.25;
+  costs.link.latency_s = 0.25;
   return {schedule, {"predicted", simulate(lower(schedule), costs)}};
 }
 

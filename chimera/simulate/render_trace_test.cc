@@ -26,7 +26,7 @@ struct Traced {
 Traced traced(std::string_view name, int stages, int micros, double forward_s = 0.001) {
   const Schedule schedule = generate(name, {.stages = stages, .micros = micros, .pairs = {}});
   Costs costs = Costs::uniform(stages, forward_s, 2 * forward_s);
-  costs.latency_s = forward_s / 7;
+  costs.link.latency_s = forward_s / 7;
   return {schedule, simulate(lower(schedule), costs)};
 }
 

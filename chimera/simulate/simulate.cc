@@ -6,11 +6,19 @@
 //   send         takes the worker no time; the message leaves when the channel is free, keeps it
 //                for bytes / bandwidth, and arrives a latency later
 //   receive      end = max(free, arrival)
-//   reduce begin takes no time; the all-reduce runs from the last begin of its stage group
-//   reduce wait  end = max(free, last begin + cost)
+//   reduce begin takes no time
+//   reduce wait  end = max(free, end of the sum)
 //   stash, free  take no time
 //
-// All-reduces of different stages do not slow each other or the messages. Tests: simulate_test.cc.
+// All-reduces share the links of their members, so on each worker they go one after the other, in
+// the order in which they were ready (begun by all members): two of them in one idle region of a
+// worker take as long as both together, which the paper leaves open. A sum runs from
+// max(ready, end of the sums before it on any member) for its cost. Which sum is next is known when
+// no worker can go on: whatever is begun later, is begun after one of the waiting sums ended, and so
+// is ready later than the first of them. So the walk goes as far as it can, the sum that was ready
+// first gets its times, and the walk goes on. Messages and sums do not slow each other.
+//
+// Tests: simulate_test.cc.
 #include "chimera/simulate/simulate.h"
 
 #include <algorithm>
@@ -18,6 +26,8 @@
 #include <limits>
 #include <map>
 #include <queue>
+#include <tuple>
+#include <utility>
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
@@ -41,16 +51,29 @@ void check_times(const std::vector<double>& times, int stages, const char* what,
   }
 }
 
+void check_link(const Link& link) {
+  check_times({link.latency_s}, 1, "latencies", false);
+  if (link.bandwidth > 0) return;
+  throw Error(ErrorCode::kUsage,
+              cat("costs: bandwidth is ", link.bandwidth, "; expected bytes per second above 0"));
+}
+
 void check(const Costs& costs, int stages) {
   check_times(costs.forward_s, stages, "forward times", false);
   check_times(costs.backward_s, stages, "backward times", false);
   check_times(costs.recompute_s, stages, "recompute times", true);
   check_times(costs.reduce_s, stages, "all-reduce times", true);
+  check_times(costs.stage_step_s, stages, "step times of stages", true);
+  check_times(costs.backward_input_s, stages, "input-gradient times", true);
   check_times(costs.boundary_bytes, stages - 1, "boundary sizes", true);
-  check_times({costs.latency_s, costs.step_s}, 2, "latency and step times", false);
-  if (!(costs.bandwidth > 0)) {
-    throw Error(ErrorCode::kUsage, cat("costs: bandwidth is ", costs.bandwidth,
-                                       "; expected bytes per second above 0"));
+  check_times({costs.step_s}, 1, "step times", false);
+  check_link(costs.link);
+  for (const auto& [ends, link] : costs.links) check_link(link);
+  for (std::size_t stage = 0; stage < costs.backward_input_s.size(); ++stage) {
+    if (costs.backward_input_s[stage] <= costs.backward_s[stage]) continue;
+    throw Error(ErrorCode::kUsage, cat("costs: the input gradient of stage ", stage, " takes ",
+                                       costs.backward_input_s[stage], ", but the whole backward ",
+                                       costs.backward_s[stage], "; expected a part of it"));
   }
 }
 
@@ -59,15 +82,28 @@ constexpr double kUnderWay = std::numeric_limits<double>::infinity();
 class Simulator {
  public:
   Simulator(const Program& program, const Costs& costs)
-      : program_(program), costs_(costs), free_(program.rows.size(), 0.0), rounds_(program) {
+      : program_(program),
+        costs_(costs),
+        free_(program.rows.size(), 0.0),
+        sums_end_(free_),
+        rounds_(program) {
+    for (int stage = 0; stage < program.source.stages(); ++stage) {
+      holders_.push_back(program.source.placement.holders(stage));
+    }
     timeline_.rows.resize(program.rows.size());
     timeline_.reductions.resize(program.rows.size());
   }
 
   Timeline run() {
-    const auto stops = walk(program_.rows, [this](std::size_t worker, std::size_t position) {
-      return attempt(worker, program_.rows[worker][position]);
-    });
+    std::vector<std::size_t> stops;
+    do {
+      stops = walk(
+          program_.rows,
+          [this](std::size_t worker, std::size_t position) {
+            return attempt(worker, program_.rows[worker][position]);
+          },
+          std::move(stops));
+    } while (time_next_sum());
     for (std::size_t worker = 0; worker < stops.size(); ++worker) {
       if (stops[worker] == program_.rows[worker].size()) continue;
       throw Error(ErrorCode::kUsage, cat("simulate: worker ", worker, " waits for ever at ",
@@ -83,19 +119,22 @@ class Simulator {
     std::queue<double> arrivals;
   };
   struct Reduction {
+    int stage = 0;
     int begun = 0;  // members that have
-    double last_begin_s = 0;
+    double ready_s = 0;
+    double end_s = kUnderWay;
   };
 
-  Channel& channel(std::size_t worker, const Action& action) {
-    return channels_[channel_of(program_.source.placement, static_cast<int>(worker), action)];
+  [[nodiscard]] ChannelEnds ends_of(std::size_t worker, const Action& action) const {
+    return channel_of(program_.source.placement, static_cast<int>(worker), action);
   }
 
   void send(std::size_t worker, const Action& action) {
-    Channel& to = channel(worker, action);
-    to.free_s =
-        std::max(to.free_s, free_[worker]) + costs_.message_bytes(action) / costs_.bandwidth;
-    to.arrivals.push(to.free_s + costs_.latency_s);
+    const ChannelEnds ends = ends_of(worker, action);
+    const Link& link = costs_.link_of(ends);
+    Channel& to = channels_[ends];
+    to.free_s = std::max(to.free_s, free_[worker]) + costs_.message_bytes(action) / link.bandwidth;
+    to.arrivals.push(to.free_s + link.latency_s);
   }
 
   void record(std::size_t worker, const Action& action, double end) {
@@ -105,10 +144,29 @@ class Simulator {
 
   void begin(std::size_t worker, const Action& action) {
     Reduction& reduction = rounds_.begin(worker, action.stage);
-    ++reduction.begun;
-    reduction.last_begin_s = std::max(reduction.last_begin_s, free_[worker]);
+    reduction.stage = action.stage;
+    reduction.ready_s = std::max(reduction.ready_s, free_[worker]);
+    if (++reduction.begun == rounds_.members(action.stage)) ready_.push_back(&reduction);
     timeline_.reductions[worker].push_back({action, free_[worker], kUnderWay});
   }
+
+  // Whether there was one.
+  bool time_next_sum() {
+    const auto next = std::min_element(ready_.begin(), ready_.end(), [](auto* a, auto* b) {
+      return std::tie(a->ready_s, a->stage) < std::tie(b->ready_s, b->stage);
+    });
+    if (next == ready_.end()) return false;
+    Reduction& reduction = **next;
+    ready_.erase(next);
+    double start = reduction.ready_s;
+    const std::vector<int>& holders = holders_[static_cast<std::size_t>(reduction.stage)];
+    for (const int worker : holders) start = std::max(start, sums_end_[at(worker)]);
+    reduction.end_s = start + costs_.reduce(reduction.stage);
+    for (const int worker : holders) sums_end_[at(worker)] = reduction.end_s;
+    return true;
+  }
+
+  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   void end_reduction(std::size_t worker, int stage, double end_s) {
     rounds_.finish(worker, stage);
@@ -119,25 +177,34 @@ class Simulator {
     if (under_way != reductions.rend()) under_way->end_s = end_s;
   }
 
+  [[nodiscard]] double step_s(std::size_t worker, int stage) const {
+    double seconds = costs_.step_s;
+    if (costs_.stage_step_s.empty()) return seconds;
+    if (stage != kAllStages) return seconds + costs_.stage_step_s[at(stage)];
+    for (const int held : program_.source.placement.stages_of(static_cast<int>(worker))) {
+      seconds += costs_.stage_step_s[at(held)];
+    }
+    return seconds;
+  }
+
   bool attempt(std::size_t worker, const Action& action) {
     double end = free_[worker] + costs_.compute(action);
     if (is_send(action.op)) {
       send(worker, action);
     } else if (is_recv(action.op)) {
-      auto& arrivals = channel(worker, action).arrivals;
+      auto& arrivals = channels_[ends_of(worker, action)].arrivals;
       if (arrivals.empty()) return false;
       end = std::max(end, arrivals.front());
       arrivals.pop();
     } else if (action.op == Op::kReduceBegin) {
       begin(worker, action);
     } else if (action.op == Op::kReduceWait) {
-      const Reduction& reduction = rounds_.waited(worker, action.stage);
-      if (reduction.begun < rounds_.members(action.stage)) return false;
-      const double done = reduction.last_begin_s + costs_.reduce(action.stage);
+      const double done = rounds_.waited(worker, action.stage).end_s;
+      if (done == kUnderWay) return false;
       end_reduction(worker, action.stage, done);
       end = std::max(end, done);
     } else if (action.op == Op::kStep) {
-      end += costs_.step_s;
+      end += step_s(worker, action.stage);
     }
     record(worker, action, end);
     return true;
@@ -146,8 +213,11 @@ class Simulator {
   const Program& program_;
   const Costs& costs_;
   std::vector<double> free_;
+  std::vector<double> sums_end_;           // of each worker, those that have times
+  std::vector<std::vector<int>> holders_;  // of each stage
   std::map<ChannelEnds, Channel> channels_;
   Rounds<Reduction> rounds_;
+  std::vector<Reduction*> ready_;  // begun by all members, and without times
   Timeline timeline_;
 };
 

@@ -7,6 +7,7 @@
 #include "chimera/base/error.h"
 #include "chimera/generate/generate.h"
 #include "chimera/schedule/lower.h"
+#include "chimera/simulate/measure.h"
 
 namespace chimera {
 namespace {
@@ -68,8 +69,8 @@ TEST(Simulate, GivesChimeraItsBubbleRatio) {
 TEST(Simulate, AddsLatencyAndTransferOnTheCriticalPath) {
   const Program program = lower(generate("gpipe", {.stages = 2, .micros = 1}));
   Costs costs = Costs::uniform(2, 1, 2);
-  costs.latency_s = 0.25;
-  costs.bandwidth = 8;
+  costs.link.latency_s = 0.25;
+  costs.link.bandwidth = 8;
   costs.boundary_bytes = {4};
   EXPECT_DOUBLE_EQ(makespan(simulate(program, costs)), 1 + 0.75 + 1 + 2 + 0.75 + 2);
 }
@@ -77,22 +78,59 @@ TEST(Simulate, AddsLatencyAndTransferOnTheCriticalPath) {
 TEST(Simulate, SendsMessagesOfOneChannelOneAfterTheOther) {
   const Program program = lower(generate("gpipe", {.stages = 2, .micros = 3}));
   Costs costs = Costs::uniform(2, 1, 1);
-  costs.bandwidth = 1;
+  costs.link.bandwidth = 1;
   costs.boundary_bytes = {4};
   // Forwards of stage 0 end at 1, 2, 3; messages arrive at 5, 9, 13; gradients leave from 15.
   EXPECT_DOUBLE_EQ(makespan(simulate(program, costs)), 13 + 1 + 1 + 3 * 4 + 1);
 }
 
-TEST(Simulate, OverlapsReductionsThatBeginEarly) {
+// D = 4, B = 2F: workers 1 and 2 end at 14, workers 0 and 3 at 16; stages 1 and 2 lie on the former,
+// 0 and 3 on the latter. So the sums of each pair of workers take turns.
+TEST(Simulate, ReductionsOfOneWorkerGoOneAfterTheOther) {
   const Schedule schedule = generate("chimera", {.stages = 4, .micros = 4});
   Costs costs = Costs::uniform(4, 1, 2);
   costs.reduce_s.assign(4, 4);
   const auto at = [&](ReducePolicy policy) {
     return makespan(simulate(lower(schedule, policy), costs));
   };
-  EXPECT_DOUBLE_EQ(at(ReducePolicy::kAtEnd), 16 + 4);
+  EXPECT_DOUBLE_EQ(at(ReducePolicy::kAtEnd), 16 + 4 + 4);
+  // Stage 3 is ready at 9 + 1 and reduced by 14, within the backwards that remain.
+  EXPECT_DOUBLE_EQ(at(ReducePolicy::kEager), 16 + 4);
   EXPECT_LE(at(ReducePolicy::kEagerOpt), at(ReducePolicy::kAtEnd));
   EXPECT_LE(at(ReducePolicy::kEager), at(ReducePolicy::kAtEnd));
+}
+
+TEST(Simulate, TheSumThatIsReadyFirstGoesFirst) {
+  const Program program = lower(generate("chimera", {.stages = 4, .micros = 4}));
+  Costs costs = Costs::uniform(4, 1, 2);
+  costs.reduce_s = {1, 1, 1, 40};  // stage 3 is ready first, and keeps workers 0 and 3 busy
+  const Timeline timeline = simulate(program, costs);
+  double end_of_3 = 0, end_of_0 = 0;
+  for (const Interval& sum : timeline.reductions[0]) {
+    (sum.action.stage == 3 ? end_of_3 : end_of_0) = sum.end_s;
+  }
+  EXPECT_DOUBLE_EQ(end_of_0, end_of_3 + 1);
+  EXPECT_DOUBLE_EQ(makespan(timeline), end_of_0);
+}
+
+TEST(Simulate, ChannelsMayDiffer) {
+  const Program program = lower(generate("gpipe", {.stages = 3, .micros = 1}));
+  Costs costs = Costs::uniform(3, 1, 2);
+  costs.boundary_bytes = {4, 4};
+  costs.link = {1, 8};
+  costs.links[{0, 1}] = {0, 4};
+  EXPECT_DOUBLE_EQ(makespan(simulate(program, costs)), 1 + 1 + 1 + 1.5 + 1 + 2 + 1.5 + 2 + 1.5 + 2);
+}
+
+TEST(Simulate, StepsTakeWhatTheirStagesTake) {
+  Costs costs = Costs::uniform(4, 1, 2);
+  costs.step_s = 1;
+  costs.stage_step_s = {8, 4, 2, 1};
+  const auto end = [&](const char* schedule) {
+    return makespan(simulate(lower(generate(schedule, {.stages = 4, .micros = 4})), costs));
+  };
+  EXPECT_DOUBLE_EQ(end("gpipe"), 21 + 1 + 8);
+  EXPECT_DOUBLE_EQ(end("chimera"), 16 + 1 + 8 + 1);
 }
 
 TEST(Simulate, CountsTheSpanOfAnAction) {
@@ -100,6 +138,9 @@ TEST(Simulate, CountsTheSpanOfAnAction) {
   EXPECT_DOUBLE_EQ(costs.compute({.op = Op::kForward, .span = 2}), 6);
   EXPECT_DOUBLE_EQ(costs.compute({.op = Op::kBackwardInput}), 2.5);
   EXPECT_DOUBLE_EQ(costs.compute({.op = Op::kSendActivation}), 0);
+  costs.backward_input_s = {2, 2};
+  EXPECT_DOUBLE_EQ(costs.compute({.op = Op::kBackwardInput, .stage = 1}), 2);
+  EXPECT_DOUBLE_EQ(costs.compute({.op = Op::kBackwardWeight, .stage = 1}), 3);
 }
 
 TEST(Simulate, RefusesCostsThatMakeNoSense) {
@@ -108,7 +149,10 @@ TEST(Simulate, RefusesCostsThatMakeNoSense) {
   EXPECT_THROW((void)simulate(program, Costs::uniform(2, -1, 2)), Error);
   EXPECT_THROW((void)simulate(program, Costs::uniform(2, std::nan(""), 2)), Error);
   Costs costs = Costs::uniform(2, 1, 2);
-  costs.bandwidth = 0;
+  costs.backward_input_s = {1, 3};
+  EXPECT_THROW((void)simulate(program, costs), Error);
+  costs = Costs::uniform(2, 1, 2);
+  costs.link.bandwidth = 0;
   EXPECT_THROW((void)simulate(program, costs), Error);
 }
 
@@ -117,6 +161,16 @@ TEST(Simulate, RefusesAProgramThatCannotEnd) {
   std::swap(program.rows[1].front(), program.rows[1].back());
   program.rows[0].erase(program.rows[0].begin() + 1);
   EXPECT_THROW((void)simulate(program, Costs::uniform(2, 1, 2)), Error);
+}
+
+TEST(MeasuredCosts, AreMeansOverWorkersAndMicroBatches) {
+  const Action forward{.op = Op::kForward}, backward{.op = Op::kBackward};
+  const Action fused{.op = Op::kForward, .span = 2};
+  const Timeline timeline{{{{forward, 0, 2}, {backward, 5, 8}}, {{fused, 1, 9}}}};
+  const Costs costs = measured_costs(timeline, 2);
+  EXPECT_DOUBLE_EQ(costs.forward_s[0], 10.0 / 3);
+  EXPECT_DOUBLE_EQ(costs.backward_s[0], 3);
+  EXPECT_DOUBLE_EQ(costs.forward_s[1], 0);
 }
 
 TEST(Timeline, KeepsComputationAndMovesItToTheOrigin) {

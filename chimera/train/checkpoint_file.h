@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "chimera/model/parameters.h"
+#include "chimera/shape/parameters.h"
 #include "chimera/model/safetensors.h"
 #include "chimera/storage/manifest.h"
 

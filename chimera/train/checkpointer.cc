@@ -19,7 +19,7 @@
 #include "chimera/storage/step_folder.h"
 #include "chimera/storage/tensor_file.h"
 #include "chimera/train/checkpoint_names.h"
-#include "chimera/train/memory_plan.h"
+#include "chimera/job/memory_plan.h"
 #include "chimera/train/together.h"
 
 namespace chimera {

@@ -21,7 +21,7 @@
 #include "chimera/storage/disk.h"
 #include "chimera/storage/folder_lock.h"
 #include "chimera/storage/manifest.h"
-#include "chimera/train/plan.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/train/trainer.h"
 #include "chimera/transport/transport.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "chimera/storage/manifest.h"
-#include "chimera/train/config.h"
+#include "chimera/job/config.h"
 
 namespace chimera {
 

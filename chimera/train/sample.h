@@ -11,7 +11,7 @@
 #include "chimera/model/layer.h"
 #include "chimera/model/safetensors.h"
 #include "chimera/model/store.h"
-#include "chimera/train/config.h"
+#include "chimera/job/config.h"
 
 namespace chimera {
 

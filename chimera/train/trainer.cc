@@ -13,7 +13,7 @@
 #include "chimera/base/text.h"
 #include "chimera/model/tensor.h"
 #include "chimera/runtime/tags.h"
-#include "chimera/train/learning_rate.h"
+#include "chimera/job/learning_rate.h"
 #include "chimera/train/replicas.h"
 
 namespace chimera {

@@ -27,7 +27,7 @@
 #include "chimera/model/torch_stage.h"
 #include "chimera/runtime/worker.h"
 #include "chimera/train/adamw.h"
-#include "chimera/train/plan.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/train/row_parts.h"
 #include "chimera/transport/transport.h"
 

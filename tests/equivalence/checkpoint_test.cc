@@ -20,7 +20,7 @@
 #include "chimera/runtime/tags.h"
 #include "chimera/storage/step_folder.h"
 #include "chimera/train/checkpointer.h"
-#include "chimera/train/plan.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/train/resume.h"
 #include "chimera/train/trainer.h"
 #include "tests/equivalence/tiny.h"

@@ -10,7 +10,7 @@
 #include "chimera/runtime/tags.h"
 #include "chimera/schedule/csv_form.h"
 #include "chimera/schedule/text_form.h"
-#include "chimera/train/plan.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/train/trainer.h"
 #include "tests/equivalence/tiny.h"
 

@@ -12,13 +12,13 @@
 #include "chimera/base/random.h"
 #include "chimera/model/layer.h"
 #include "chimera/model/memory_meter.h"
-#include "chimera/model/parameters.h"
+#include "chimera/shape/parameters.h"
 #include "chimera/model/store.h"
 #include "chimera/runtime/launch.h"
 #include "chimera/runtime/tags.h"
 #include "chimera/train/adamw.h"
-#include "chimera/train/learning_rate.h"
-#include "chimera/train/plan.h"
+#include "chimera/job/learning_rate.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/train/trainer.h"
 
 namespace chimera::tiny {

@@ -8,7 +8,7 @@
 
 #include "chimera/data/dataset.h"
 #include "chimera/model/safetensors.h"
-#include "chimera/train/config.h"
+#include "chimera/job/config.h"
 #include "chimera/transport/transport.h"
 
 namespace chimera::tiny {

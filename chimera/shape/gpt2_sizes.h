@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "chimera/model/ledger.h"
-#include "chimera/model/spec.h"
+#include "chimera/shape/ledger.h"
+#include "chimera/shape/spec.h"
 
 namespace chimera {
 

@@ -1,4 +1,4 @@
-#include "chimera/train/config.h"
+#include "chimera/job/config.h"
 
 #include <toml++/toml.h>
 

@@ -13,7 +13,7 @@
 // they are there. The few bytes of scalars are left out.
 //
 // Covered by sizes_test.cc.
-#include "chimera/model/gpt2_sizes.h"
+#include "chimera/shape/gpt2_sizes.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "chimera/model/spec.h"
+#include "chimera/shape/spec.h"
 
 #include <array>
 #include <string_view>

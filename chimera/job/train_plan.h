@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "chimera/data/batch.h"
-#include "chimera/model/parameters.h"
+#include "chimera/shape/parameters.h"
 #include "chimera/schedule/verify.h"
 #include "chimera/simulate/memory.h"
-#include "chimera/train/config.h"
+#include "chimera/job/config.h"
 
 namespace chimera {
 

@@ -1,4 +1,4 @@
-#include "chimera/model/split.h"
+#include "chimera/shape/split.h"
 
 #include <limits>
 #include <numeric>
@@ -8,7 +8,7 @@
 #include "chimera/base/error.h"
 #include "chimera/base/number.h"
 #include "chimera/base/text.h"
-#include "chimera/model/parameters.h"
+#include "chimera/shape/parameters.h"
 
 // balanced_split runs one dynamic program three times. best[s][n] is the least cost of the first n
 // blocks on the first s stages, where a stage may not pass the limits found so far:

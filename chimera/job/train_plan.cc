@@ -1,4 +1,4 @@
-#include "chimera/train/plan.h"
+#include "chimera/job/train_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -15,11 +15,11 @@
 #include "chimera/base/number.h"
 #include "chimera/base/text.h"
 #include "chimera/generate/generate.h"
-#include "chimera/model/split.h"
+#include "chimera/shape/split.h"
 #include "chimera/schedule/lower.h"
 #include "chimera/schedule/recompute.h"
 #include "chimera/schedule/schedule_file.h"
-#include "chimera/train/memory_plan.h"
+#include "chimera/job/memory_plan.h"
 
 namespace chimera {
 namespace {

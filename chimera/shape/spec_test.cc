@@ -1,4 +1,4 @@
-#include "chimera/model/spec.h"
+#include "chimera/shape/spec.h"
 
 #include <gtest/gtest.h>
 
@@ -6,11 +6,20 @@
 #include <limits>
 
 #include "chimera/base/error.h"
-#include "chimera/model/parameters.h"
-#include "chimera/model/testing.h"
+#include "chimera/shape/parameters.h"
+#include "chimera/shape/split.h"
 
 namespace chimera {
 namespace {
+
+ModelSpec tiny_spec() {
+  return {.layers = 8,
+          .hidden = 32,
+          .heads = 2,
+          .sequence = 16,
+          .vocabulary = 101,
+          .dtype = DType::kFloat64};
+}
 
 std::string refusal(const ModelSpec& spec) {
   try {

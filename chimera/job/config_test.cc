@@ -1,12 +1,11 @@
-#include "chimera/train/config.h"
+#include "chimera/job/config.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "chimera/base/error.h"
-#include "chimera/train/learning_rate.h"
-#include "chimera/train/measure.h"
+#include "chimera/job/learning_rate.h"
 
 namespace chimera {
 namespace {
@@ -105,16 +104,6 @@ TEST(LearningRate, IsDefinedForRunsOfAnyLength) {
       EXPECT_TRUE(std::isfinite(rate) && rate > 0 && rate <= config.learning_rate);
     }
   }
-}
-
-TEST(MeasuredCosts, AreMeansOverWorkersAndMicroBatches) {
-  const Action forward{.op = Op::kForward}, backward{.op = Op::kBackward};
-  const Action fused{.op = Op::kForward, .span = 2};
-  const Timeline timeline{{{{forward, 0, 2}, {backward, 5, 8}}, {{fused, 1, 9}}}};
-  const Costs costs = measured_costs(timeline, 2);
-  EXPECT_DOUBLE_EQ(costs.forward_s[0], 10.0 / 3);
-  EXPECT_DOUBLE_EQ(costs.backward_s[0], 3);
-  EXPECT_DOUBLE_EQ(costs.forward_s[1], 0);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "chimera/schedule/schedule.h"
 #include "chimera/simulate/memory.h"
-#include "chimera/train/config.h"
+#include "chimera/job/config.h"
 
 namespace chimera {
 

@@ -1,13 +1,13 @@
-#include "chimera/model/sizes.h"
+#include "chimera/shape/sizes.h"
 
 #include <array>
 #include <set>
 #include <string>
 
 #include "chimera/base/check.h"
-#include "chimera/model/gpt2_sizes.h"
-#include "chimera/model/parameters.h"
-#include "chimera/model/split.h"
+#include "chimera/shape/gpt2_sizes.h"
+#include "chimera/shape/parameters.h"
+#include "chimera/shape/split.h"
 
 namespace chimera {
 namespace {

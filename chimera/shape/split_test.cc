@@ -1,4 +1,4 @@
-#include "chimera/model/split.h"
+#include "chimera/shape/split.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/random.h"
-#include "chimera/model/parameters.h"
+#include "chimera/shape/parameters.h"
 
 namespace chimera {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "chimera/model/spec.h"
+#include "chimera/shape/spec.h"
 
 namespace chimera {
 

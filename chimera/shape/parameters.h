@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "chimera/model/spec.h"
+#include "chimera/shape/spec.h"
 
 namespace chimera {
 

@@ -1,4 +1,4 @@
-#include "chimera/train/measure.h"
+#include "chimera/simulate/measure.h"
 
 #include "chimera/simulate/simulate.h"
 

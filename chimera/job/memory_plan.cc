@@ -1,4 +1,4 @@
-#include "chimera/train/memory_plan.h"
+#include "chimera/job/memory_plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include "chimera/base/error.h"
 #include "chimera/base/number.h"
 #include "chimera/base/text.h"
-#include "chimera/model/parameters.h"
-#include "chimera/model/sizes.h"
-#include "chimera/model/split.h"
+#include "chimera/shape/parameters.h"
+#include "chimera/shape/sizes.h"
+#include "chimera/shape/split.h"
 #include "chimera/simulate/simulate.h"
 
 namespace chimera {

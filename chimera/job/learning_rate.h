@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <numbers>
 
-#include "chimera/train/config.h"
+#include "chimera/job/config.h"
 
 namespace chimera {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "chimera/model/spec.h"
+#include "chimera/shape/spec.h"
 
 namespace chimera {
 

@@ -1,4 +1,4 @@
-#include "chimera/model/parameters.h"
+#include "chimera/shape/parameters.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "chimera/base/check.h"
 #include "chimera/base/text.h"
-#include "chimera/model/split.h"
+#include "chimera/shape/split.h"
 
 namespace chimera {
 namespace {

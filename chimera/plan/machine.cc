@@ -1,0 +1,172 @@
+#include "chimera/plan/machine.h"
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+
+#include "chimera/base/error.h"
+#include "chimera/base/file.h"
+#include "chimera/base/text.h"
+#include "chimera/plan/toml_table.h"
+
+namespace chimera {
+namespace {
+
+constexpr std::string_view kFormat = "chimera-machine-1";
+constexpr double kGiga = 1e9;
+
+// One GPU a node: the links within a node are never used, and given like those between nodes.
+constexpr std::string_view kPizDaint = R"(
+format = "chimera-machine-1"
+name = "Piz Daint"
+source = """Cray XC50: one P100 (16 GB) a node, Aries dragonfly. Figures to begin with: Aries'
+10 GB/s a node and GLOO over it in fp32; not yet fitted."""
+nodes = 5704
+devices_per_node = 1
+memory_gb = 16
+reserved_gb = 0.5
+time_scale = 1
+action_s = 0
+
+[p2p]
+latency_s = 2e-5
+bytes_per_s = 1e9
+
+[all_reduce]
+latency_s = 2e-5
+bytes_per_s = 1e9
+)";
+
+constexpr std::string_view kV100Cluster = R"(
+format = "chimera-machine-1"
+name = "V100 cluster"
+source = """Four servers of eight V100 (32 GB), NVLink within, InfiniBand between them. Figures to
+begin with: half of what the links can do; not fitted."""
+nodes = 4
+devices_per_node = 8
+memory_gb = 32
+reserved_gb = 0.5
+time_scale = 1
+action_s = 0
+
+[p2p.within]
+latency_s = 1e-5
+bytes_per_s = 2.5e10
+[p2p.between]
+latency_s = 2e-5
+bytes_per_s = 6e9
+
+[all_reduce.within]
+latency_s = 1e-5
+bytes_per_s = 2.5e10
+[all_reduce.between]
+latency_s = 2e-5
+bytes_per_s = 6e9
+)";
+
+Link read_link(TomlTable table) {
+  Link link;
+  link.latency_s = table.number("latency_s", 0, false);
+  link.bandwidth = table.number("bytes_per_s", 0, true);
+  table.finish();
+  return link;
+}
+
+// [p2p] of all messages, or [p2p.within] and [p2p.between] of those within and between nodes.
+void read_links(TomlTable table, Link& within, Link& between) {
+  if (!table.has("within") && !table.has("between")) {
+    within = between = read_link(std::move(table));
+    return;
+  }
+  within = read_link(table.table("within"));
+  between = read_link(table.table("between"));
+  table.finish();
+}
+
+void print_links(std::ostream& out, std::string_view name, const Link& within,
+                 const Link& between) {
+  const auto one = [&](std::string_view part, const Link& link) {
+    out << "\n[" << name << part << "]\nlatency_s = " << toml_number(link.latency_s)
+        << "\nbytes_per_s = " << toml_number(link.bandwidth) << "\n";
+  };
+  if (within == between) return one("", within);
+  one(".within", within);
+  one(".between", between);
+}
+
+}  // namespace
+
+double Machine::limit_bytes(int rank) const {
+  if (memory_bytes.empty()) return std::numeric_limits<double>::infinity();
+  const auto device = memory_bytes.size() == 1 ? std::size_t{0} : static_cast<std::size_t>(rank);
+  return memory_bytes[device] - reserved_bytes;
+}
+
+Machine preset(std::string_view name) {
+  if (name == kPresets[0]) return parse_machine(kPizDaint, name);
+  if (name == kPresets[1]) return parse_machine(kV100Cluster, name);
+  throw Error(ErrorCode::kUsage, unknown_word("machine", name, kPresets));
+}
+
+Machine parse_machine(std::string_view text, std::string_view source) {
+  const toml::table parsed = parse_toml_text(text, source);
+  TomlTable table(parsed, std::string(source));
+  if (table.text("format") != kFormat) table.refuse("format", toml_text(kFormat));
+  constexpr std::int64_t kMostDevices = 1 << 20;
+  Machine machine;
+  machine.name = table.text("name");
+  machine.source = table.text("source");
+  const std::int64_t nodes = table.integer("nodes", 1);
+  const std::int64_t each = table.integer("devices_per_node", 1);
+  if (nodes > kMostDevices || each > kMostDevices / nodes) {
+    table.refuse("nodes", cat("at most ", kMostDevices, " devices in all"));
+  }
+  machine.nodes = static_cast<int>(nodes);
+  machine.devices_per_node = static_cast<int>(each);
+  machine.memory_bytes = table.numbers("memory_gb");
+  for (double& bytes : machine.memory_bytes) bytes *= kGiga;
+  const auto limits = std::ssize(machine.memory_bytes);
+  if (limits > 1 && limits != machine.devices()) {
+    table.refuse("memory_gb",
+                 cat("one number, or one for each of the ", machine.devices(), " devices"));
+  }
+  machine.reserved_bytes = kGiga * table.number("reserved_gb", 0, false, 0.0);
+  const auto least = std::min_element(machine.memory_bytes.begin(), machine.memory_bytes.end());
+  if (least != machine.memory_bytes.end() && *least <= machine.reserved_bytes) {
+    table.refuse("reserved_gb", "less than memory_gb");
+  }
+  machine.time_scale = table.number("time_scale", 0, true, 1.0);
+  machine.action_s = table.number("action_s", 0, false, 0.0);
+  read_links(table.table("p2p"), machine.within.p2p, machine.between.p2p);
+  read_links(table.table("all_reduce"), machine.within.reduce, machine.between.reduce);
+  table.finish();
+  return machine;
+}
+
+std::string print(const Machine& machine) {
+  std::ostringstream out;
+  out << "format = " << toml_text(kFormat) << "\nname = " << toml_text(machine.name)
+      << "\nsource = " << toml_text(machine.source) << "\nnodes = " << machine.nodes
+      << "\ndevices_per_node = " << machine.devices_per_node << "\n";
+  std::vector<std::string> memory;
+  for (const double bytes : machine.memory_bytes) memory.push_back(toml_number(bytes / kGiga));
+  if (memory.size() == 1) out << "memory_gb = " << memory.front() << "\n";
+  if (memory.size() > 1) out << "memory_gb = [" << join(memory) << "]\n";
+  out << "reserved_gb = " << toml_number(machine.reserved_bytes / kGiga)
+      << "\ntime_scale = " << toml_number(machine.time_scale)
+      << "\naction_s = " << toml_number(machine.action_s) << "\n";
+  print_links(out, "p2p", machine.within.p2p, machine.between.p2p);
+  print_links(out, "all_reduce", machine.within.reduce, machine.between.reduce);
+  return out.str();
+}
+
+Machine load_machine(const std::string& name_or_path) {
+  if (std::find(kPresets.begin(), kPresets.end(), name_or_path) != kPresets.end()) {
+    return preset(name_or_path);
+  }
+  // What looks like neither is more likely a misspelt preset.
+  if (name_or_path.find_first_of("./") == std::string::npos) return preset(name_or_path);
+  return parse_machine(read_file(name_or_path), name_or_path);
+}
+
+}  // namespace chimera

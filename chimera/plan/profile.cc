@@ -1,0 +1,333 @@
+#include "chimera/plan/profile.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iomanip>
+#include <limits>
+#include <sstream>
+
+#include "chimera/base/error.h"
+#include "chimera/base/file.h"
+#include "chimera/base/number.h"
+#include "chimera/base/text.h"
+#include "chimera/plan/toml_table.h"
+
+namespace chimera {
+namespace {
+
+constexpr std::string_view kFormat = "chimera-profile-1";
+
+// Each number of a point, by its name in the file.
+struct PointField {
+  std::string_view name;
+  double LayerPoint::*member;
+};
+constexpr auto kPointFields = std::to_array<PointField>({
+    {"forward_s", &LayerPoint::forward_s},
+    {"backward_s", &LayerPoint::backward_s},
+    {"backward_input_s", &LayerPoint::backward_input_s},
+    {"recompute_s", &LayerPoint::recompute_s},
+    {"stash_bytes", &LayerPoint::stash_bytes},
+    {"forward_work_bytes", &LayerPoint::forward_work_bytes},
+    {"kept_forward_work_bytes", &LayerPoint::kept_forward_work_bytes},
+    {"recompute_work_bytes", &LayerPoint::recompute_work_bytes},
+    {"backward_work_bytes", &LayerPoint::backward_work_bytes},
+    {"output_bytes", &LayerPoint::output_bytes},
+});
+
+struct KindField {
+  std::string_view name;
+  double LayerKind::*member;
+};
+constexpr auto kKindFields = std::to_array<KindField>({
+    {"weight_bytes", &LayerKind::weight_bytes},
+    {"gradient_bytes", &LayerKind::gradient_bytes},
+    {"optimizer_bytes", &LayerKind::optimizer_bytes},
+    {"step_s", &LayerKind::step_s},
+    {"step_bytes", &LayerKind::step_bytes},
+});
+
+LayerPoint read_point(TomlTable table) {
+  LayerPoint point;
+  point.sequences = static_cast<int>(
+      std::min<std::int64_t>(table.integer("sequences", 1), std::numeric_limits<int>::max()));
+  for (const PointField& field : kPointFields)
+    point.*field.member = table.number(field.name, 0, false);
+  table.finish();
+  if (point.backward_input_s > point.backward_s) {
+    table.refuse("backward_input_s", "at most backward_s, of which it is a part");
+  }
+  return point;
+}
+
+LayerKind read_kind(TomlTable table) {
+  LayerKind kind;
+  kind.name = table.text("name");
+  kind.parameters = table.integer("parameters", 0);
+  for (const KindField& field : kKindFields)
+    kind.*field.member = table.number(field.name, 0, false);
+  for (TomlTable& point : table.tables("point"))
+    kind.points.push_back(read_point(std::move(point)));
+  table.finish();
+  const auto later = [](const LayerPoint& a, const LayerPoint& b) {
+    return a.sequences >= b.sequences;
+  };
+  if (std::adjacent_find(kind.points.begin(), kind.points.end(), later) != kind.points.end()) {
+    table.refuse("point", "points with ascending sequences");
+  }
+  return kind;
+}
+
+LinkFit read_link(TomlTable table) {
+  LinkFit fit;
+  fit.link.latency_s = table.number("latency_s", 0, false);
+  fit.link.bandwidth = table.number("bytes_per_s", 0, true);
+  fit.mean_error = table.number("mean_error", 0, false);
+  fit.worst_error = table.number("worst_error", 0, false);
+  table.finish();
+  return fit;
+}
+
+// Blocks may be many, so a name that repeats is written once with its count: "64 block".
+std::vector<std::string> read_names(TomlTable& table, std::string_view key) {
+  constexpr int kMost = 1'000'000;
+  std::vector<std::string> names;
+  for (const std::string& word : table.texts(key)) {
+    const auto blank = word.find(' ');
+    const auto count = parse_number<int>(std::string_view(word).substr(0, blank));
+    if (blank == std::string::npos) {
+      names.push_back(word);
+    } else if (count && *count > 0 && *count <= kMost) {
+      names.insert(names.end(), static_cast<std::size_t>(*count), word.substr(blank + 1));
+    } else {
+      table.refuse(key, "names of kinds, with a count before those that repeat: \"64 block\"");
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> fold(const std::vector<std::string>& names) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < names.size();) {
+    std::size_t end = begin;
+    while (end < names.size() && names[end] == names[begin]) ++end;
+    words.push_back(
+        toml_text(end - begin == 1 ? names[begin] : cat(end - begin, " ", names[begin])));
+    begin = end;
+  }
+  return words;
+}
+
+void print_link(std::ostream& out, std::string_view name, const LinkFit& fit) {
+  out << "\n[" << name << "]\nlatency_s = " << toml_number(fit.link.latency_s)
+      << "\nbytes_per_s = " << toml_number(fit.link.bandwidth)
+      << "\nmean_error = " << toml_number(fit.mean_error)
+      << "\nworst_error = " << toml_number(fit.worst_error) << "\n";
+}
+
+void print_kind(std::ostream& out, const LayerKind& kind) {
+  out << "\n[[layer]]\nname = " << toml_text(kind.name) << "\nparameters = " << kind.parameters
+      << "\n";
+  for (const KindField& field : kKindFields) {
+    out << field.name << " = " << toml_number(kind.*field.member) << "\n";
+  }
+  for (const LayerPoint& point : kind.points) {
+    out << "\n[[layer.point]]\nsequences = " << point.sequences << "\n";
+    for (const PointField& field : kPointFields) {
+      out << field.name << " = " << toml_number(point.*field.member) << "\n";
+    }
+  }
+}
+
+}  // namespace
+
+LayerPoint LayerKind::at(int sequences) const {
+  const auto next = std::lower_bound(
+      points.begin(), points.end(), sequences,
+      [](const LayerPoint& point, int wanted) { return point.sequences < wanted; });
+  if (next != points.end() && next->sequences == sequences) return *next;
+  if (next == points.end() || next == points.begin()) {
+    throw Error(ErrorCode::kUsage, cat("the profile has no micro-batches of ", sequences,
+                                       " sequences for layers of kind '", name,
+                                       "'; it has sizes from ", points.front().sequences, " to ",
+                                       points.back().sequences, "; profile more sizes"));
+  }
+  const LayerPoint& before = *std::prev(next);
+  const double part = static_cast<double>(sequences - before.sequences) /
+                      static_cast<double>(next->sequences - before.sequences);
+  LayerPoint point;
+  point.sequences = sequences;
+  for (const PointField& field : kPointFields) {
+    point.*field.member = std::lerp(before.*field.member, (*next).*field.member, part);
+  }
+  return point;
+}
+
+// Weighted by 1 / seconds^2, so that a small message's line is as good as a large one's.
+LinkFit fit_link(const std::vector<SizedTime>& points) {
+  double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;
+  for (const SizedTime& point : points) {
+    const double weight = 1 / (point.seconds * point.seconds);
+    w += weight;
+    wx += weight * point.bytes;
+    wy += weight * point.seconds;
+    wxx += weight * point.bytes * point.bytes;
+    wxy += weight * point.bytes * point.seconds;
+  }
+  const double determinant = w * wxx - wx * wx;
+  const double slope = (w * wxy - wx * wy) / determinant;
+  if (points.size() < 2 || !std::isfinite(slope) || slope <= 0) {
+    throw Error(ErrorCode::kData,
+                cat("no line of latency and bandwidth goes through ", points.size(),
+                    " measured times; expected larger messages to take longer; measure again, on a "
+                    "machine that does nothing else"));
+  }
+  LinkFit fit;
+  fit.link = {std::max(0.0, (wy - slope * wx) / w), 1 / slope};
+  for (const SizedTime& point : points) {
+    const double line = fit.link.latency_s + point.bytes / fit.link.bandwidth;
+    const double error = std::abs(point.seconds - line) / point.seconds;
+    fit.mean_error += error / static_cast<double>(points.size());
+    fit.worst_error = std::max(fit.worst_error, error);
+  }
+  return fit;
+}
+
+const LayerKind& Profile::kind(std::string_view name) const {
+  const auto found = std::find_if(kinds.begin(), kinds.end(),
+                                  [&](const LayerKind& kind) { return kind.name == name; });
+  if (found == kinds.end()) {
+    throw Error(ErrorCode::kUsage, cat("the profile has no layers of kind '", name, "'"));
+  }
+  return *found;
+}
+
+std::int64_t Profile::parameters() const {
+  std::int64_t sum = -shared_parameters;
+  for (const auto* names : {&first, &blocks, &last}) {
+    for (const std::string& name : *names) sum += kind(name).parameters;
+  }
+  return sum;
+}
+
+Profile parse_profile(std::string_view text, std::string_view source) {
+  const toml::table parsed = parse_toml_text(text, source);
+  TomlTable table(parsed, std::string(source));
+  if (table.text("format") != kFormat) table.refuse("format", toml_text(kFormat));
+  Profile profile;
+  profile.device = table.text("device");
+  profile.source = table.text("source");
+  profile.first = read_names(table, "first");
+  profile.blocks = read_names(table, "blocks");
+  profile.last = read_names(table, "last");
+  profile.step_s = table.number("step_s", 0, false);
+  profile.shared_parameters = table.integer("shared_parameters", 0, 0);
+  TomlTable model = table.table("model");
+  for (const std::string& key : model.keys()) profile.model[key] = model.text(key);
+  if (table.has("p2p")) profile.p2p = read_link(table.table("p2p"));
+  if (table.has("all_reduce")) profile.reduce = read_link(table.table("all_reduce"));
+  for (TomlTable& layer : table.tables("layer"))
+    profile.kinds.push_back(read_kind(std::move(layer)));
+  table.finish();
+  if (profile.blocks.empty()) table.refuse("blocks", "at least one block");
+  for (const auto* names : {&profile.first, &profile.blocks, &profile.last}) {
+    for (const std::string& name : *names) (void)profile.kind(name);
+  }
+  return profile;
+}
+
+Profile load_profile(const std::string& path) { return parse_profile(read_file(path), path); }
+
+std::string print(const Profile& profile) {
+  std::ostringstream out;
+  out << "format = " << toml_text(kFormat) << "\ndevice = " << toml_text(profile.device)
+      << "\nsource = " << toml_text(profile.source) << "\nfirst = [" << join(fold(profile.first))
+      << "]\nblocks = [" << join(fold(profile.blocks)) << "]\nlast = [" << join(fold(profile.last))
+      << "]\nstep_s = " << toml_number(profile.step_s)
+      << "\nshared_parameters = " << profile.shared_parameters << "\n\n[model]\n";
+  for (const auto& [key, value] : profile.model) out << key << " = " << toml_text(value) << "\n";
+  if (profile.p2p) print_link(out, "p2p", *profile.p2p);
+  if (profile.reduce) print_link(out, "all_reduce", *profile.reduce);
+  for (const LayerKind& kind : profile.kinds) print_kind(out, kind);
+  return out.str();
+}
+
+// ---- others' measurements ------------------------------------------------------------------------
+
+namespace {
+
+constexpr double kMebi = 1024.0 * 1024.0;
+
+class CsvTable {
+ public:
+  CsvTable(std::string_view text, std::string_view source) : source_(source) {
+    for (const std::string_view line : split(text, '\n')) {
+      const std::string_view row = trim(line);
+      if (!row.empty()) rows_.push_back(split(row, ','));
+    }
+    if (rows_.size() < 2) refuse("has no rows");
+  }
+
+  [[nodiscard]] std::size_t size() const { return rows_.size() - 1; }
+
+  [[nodiscard]] double number(std::size_t row, std::string_view column) const {
+    const auto& names = rows_.front();
+    const auto name = std::find_if(names.begin(), names.end(),
+                                   [&](std::string_view word) { return trim(word) == column; });
+    if (name == names.end()) refuse(cat("has no column '", column, "'"));
+    const auto& words = rows_[row + 1];
+    const auto place = static_cast<std::size_t>(name - names.begin());
+    const auto value =
+        place < words.size() ? parse_number<double>(trim(words[place])) : std::nullopt;
+    if (!value || !std::isfinite(*value) || *value < 0) {
+      refuse(cat("row ", row + 1, " has no number from 0 in column '", column, "'"));
+    }
+    return *value;
+  }
+
+  [[noreturn]] void refuse(std::string_view what) const {
+    throw Error(ErrorCode::kData, cat(source_, " ", what,
+                                      "; expected a layer's profile as CSV, with a header and the "
+                                      "columns bs, time_f, time_b, mem_param, mem_act, "
+                                      "mem_peak_err"));
+  }
+
+ private:
+  std::string source_;
+  std::vector<std::vector<std::string_view>> rows_;
+};
+
+}  // namespace
+
+// mem_param is measured too, and grows with the micro-batch by what the framework keeps beside the
+// parameters, so the parameters are those of the smallest one.
+LayerKind parse_layer_csv(std::string_view text, std::string_view source, double message_bytes) {
+  constexpr double kMs = 1e-3;
+  const CsvTable table(text, source);
+  LayerKind kind;
+  kind.name = "block";
+  kind.weight_bytes = kind.gradient_bytes = table.number(0, "mem_param") * kMebi;
+  kind.optimizer_bytes = 2 * kind.weight_bytes;
+  kind.parameters = static_cast<std::int64_t>(kind.weight_bytes / 4);
+  for (std::size_t row = 0; row < table.size(); ++row) {
+    LayerPoint point;
+    const double sequences = table.number(row, "bs");
+    point.sequences = static_cast<int>(sequences);
+    if (point.sequences != sequences || point.sequences < 1 ||
+        (!kind.points.empty() && kind.points.back().sequences >= point.sequences)) {
+      table.refuse(cat("row ", row + 1, " has bs ", sequences,
+                       ", not a whole number above the row before's"));
+    }
+    point.forward_s = point.recompute_s = table.number(row, "time_f") * kMs;
+    point.backward_s = table.number(row, "time_b") * kMs;
+    point.backward_input_s = point.backward_s / 2;
+    point.stash_bytes = table.number(row, "mem_act") * kMebi;
+    point.backward_work_bytes = table.number(row, "mem_peak_err") * kMebi;
+    point.output_bytes = message_bytes * sequences;
+    kind.points.push_back(point);
+  }
+  return kind;
+}
+
+}  // namespace chimera

@@ -1,0 +1,56 @@
+// Reads one table of a TOML file key by key and refuses what it does not know, so that a misspelt
+// key is an error, not a default. Errors (kUsage) begin with the file and the key.
+#pragma once
+
+#include <toml++/toml.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace chimera {
+
+// Throws Error (kUsage) with the line of a syntax error.
+[[nodiscard]] toml::table parse_toml_text(std::string_view text, std::string_view source);
+
+// A value as TOML writes it: every digit that matters, quotes and escapes.
+[[nodiscard]] std::string toml_number(double value);
+[[nodiscard]] std::string toml_text(std::string_view text);
+
+class TomlTable {
+ public:
+  // `where` is the file and, for a table within it, its name: "daint.toml: p2p".
+  TomlTable(const toml::table& table, std::string where)
+      : table_(table), where_(std::move(where)) {}
+
+  [[nodiscard]] bool has(std::string_view key) const { return table_.contains(key); }
+
+  // Without a fallback the key must be there.
+  [[nodiscard]] double number(std::string_view key, double low, bool open,
+                              std::optional<double> fallback = {});
+  [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t low,
+                                     std::optional<std::int64_t> fallback = {});
+  [[nodiscard]] std::string text(std::string_view key, std::optional<std::string> fallback = {});
+  [[nodiscard]] std::vector<std::string> texts(std::string_view key);
+  // One number or an array of them, each above 0; none where the key is not there.
+  [[nodiscard]] std::vector<double> numbers(std::string_view key);
+  [[nodiscard]] TomlTable table(std::string_view key);
+  [[nodiscard]] std::vector<TomlTable> tables(std::string_view key);  // an array of them
+  [[nodiscard]] std::vector<std::string> keys() const;
+
+  // Throws for keys that were not asked for.
+  void finish() const;
+
+  [[noreturn]] void refuse(std::string_view key, std::string_view expected) const;
+
+ private:
+  [[nodiscard]] const toml::node* find(std::string_view key, bool needed);
+
+  const toml::table& table_;
+  std::string where_;
+  std::set<std::string, std::less<>> asked_;
+};
+
+}  // namespace chimera
