@@ -1,18 +1,12 @@
-// Steady state. A forward on worker 0 waits for nothing that comes later, so the times t(m) at
-// which the forwards of micro-batches begin there are those of an endless run, however many steps
-// are simulated. From some m on they repeat: t(m) = t(m - q) + T. The period q is more than one
-// where the slowest loop through the workers takes several micro-batches around, or where steps
-// take time. It is looked for in the second half of a run, and the runs double until two agree, for
-// a run may be too short to show what slows it. A step of N micro-batches takes N T / q.
 #include "chimera/cli/comparison.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/schedule_options.h"
+#include "chimera/plan/steady.h"
 #include "chimera/schedule/verify.h"
 #include "chimera/simulate/simulate.h"
 
@@ -63,17 +57,14 @@ void add_contenders(const Generator& generator, const Work& work, const std::vec
 
 // ---- what it costs -----------------------------------------------------------------------------
 
-struct Timed {
-  Verdict verdict;
-  Timeline timeline;
-};
+Program program_of(Schedule schedule, const Work& work) {
+  return lower(with_recompute(std::move(schedule), work.recompute), work.reduce);
+}
 
-Timed time_program(Schedule schedule, const Work& work, const Costs& costs) {
-  const Program program = lower(with_recompute(std::move(schedule), work.recompute), work.reduce);
-  Timed timed{verify(program), {}};
-  CHECK(timed.verdict.ok());
-  timed.timeline = simulate(program, costs);
-  return timed;
+Verdict proved(const Program& program) {
+  Verdict verdict = verify(program);
+  CHECK(verdict.ok());
+  return verdict;
 }
 
 Range range_of(const std::vector<int>& values, double unit) {
@@ -105,67 +96,28 @@ Costs halved(Costs costs) {
 
 Figures one_step(const Contender& contender, const Work& work, Schedule schedule) {
   const bool halves = contender.spec.method == Method::kHalving;
-  const Timed timed =
-      time_program(std::move(schedule), work, halves ? halved(work.costs) : work.costs);
-  Figures figures = figures_of(timed.verdict, 1, halves ? 0.5 : 1);
-  figures.makespan = makespan(timed.timeline);
-  figures.bubble_ratio = bubble_ratio(timed.timeline);
-  return figures;
-}
-
-// When the forward of each micro-batch begins on worker 0.
-std::vector<double> begins(const Timeline& timeline) {
-  std::vector<double> times;
-  for (const Interval& interval : timeline.rows.front()) {
-    if (interval.action.op == Op::kForward) times.push_back(interval.start_s);
-  }
-  return times;
-}
-
-bool agree(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
-
-// Whether the second half of the times repeats with this period.
-bool repeats(const std::vector<double>& times, std::size_t period) {
-  const double whole = times.back() - times[times.size() - 1 - period];
-  for (std::size_t i = times.size() - 1; i >= times.size() / 2 + period; --i) {
-    if (!agree(times[i] - times[i - period], whole)) return false;
-  }
-  return true;
-}
-
-// The time from one micro-batch to the next, on average over the shortest period.
-std::optional<double> steady_interval(const std::vector<double>& times) {
-  for (std::size_t period = 1; period <= times.size() / 4; ++period) {
-    if (!repeats(times, period)) continue;
-    return (times.back() - times[times.size() - 1 - period]) / static_cast<double>(period);
-  }
-  return {};
-}
-
-Figures steady_figures(const Timed& timed, const Work& work, int steps, double step_s) {
-  Figures figures = figures_of(timed.verdict, steps, 1);
-  double working = 0;
-  for (int worker = 0; worker < work.stages; ++worker) working += busy(timed.timeline, worker);
-  figures.makespan = step_s;
-  figures.bubble_ratio = std::max(0.0, 1 - working / steps / (work.stages * step_s));
+  const Program program = program_of(std::move(schedule), work);
+  const Timeline timeline = simulate(program, halves ? halved(work.costs) : work.costs);
+  Figures figures = figures_of(proved(program), 1, halves ? 0.5 : 1);
+  figures.makespan = makespan(timeline);
+  figures.bubble_ratio = bubble_ratio(timeline);
   return figures;
 }
 
 // None where the longest schedule that can be generated is too short.
 std::optional<Figures> steady(const Contender& contender, const Work& work) {
-  Spec spec = contender.spec;
-  std::optional<double> before;
-  const std::int64_t most = kMaxCells / work.stages / work.micros;
-  for (std::int64_t steps = 4 + 8 * work.stages / work.micros; steps <= most; steps *= 2) {
-    spec.steps = static_cast<int>(steps);
-    const Timed timed = time_program(generate(contender.generator->name, spec), work, work.costs);
-    const auto interval = steady_interval(begins(timed.timeline));
-    if (interval && before && agree(*interval, *before)) {
-      return steady_figures(timed, work, *spec.steps, *interval * work.micros);
-    }
-    before = interval;
-  }
-  return {};
+  const auto make = [&](int steps) {
+    Spec spec = contender.spec;
+    spec.steps = steps;
+    return program_of(generate(contender.generator->name, spec), work);
+  };
+  const auto state = steady_state(make, work.costs, 4 + 8 * work.stages / work.micros,
+                                  kMaxCells / work.stages / work.micros);
+  if (!state) return {};
+  Figures figures = figures_of(proved(state->program), state->steps, 1);
+  figures.makespan = state->micro_s * work.micros;
+  figures.bubble_ratio = idle_ratio(state->timeline, state->steps, figures.makespan);
+  return figures;
 }
 
 // A generator says "schedule NAME: why"; the table has the name already.

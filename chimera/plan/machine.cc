@@ -12,7 +12,7 @@
 namespace chimera {
 namespace {
 
-constexpr std::string_view kFormat = "chimera-machine-1";
+constexpr std::string_view kMachineFormat = "chimera-machine-1";
 constexpr double kGiga = 1e9;
 
 // One GPU a node: the links within a node are never used, and given like those between nodes.
@@ -64,7 +64,7 @@ latency_s = 2e-5
 bytes_per_s = 6e9
 )";
 
-Link read_link(TomlTable table) {
+Link read_machine_link(TomlTable table) {
   Link link;
   link.latency_s = table.number("latency_s", 0, false);
   link.bandwidth = table.number("bytes_per_s", 0, true);
@@ -75,16 +75,16 @@ Link read_link(TomlTable table) {
 // [p2p] of all messages, or [p2p.within] and [p2p.between] of those within and between nodes.
 void read_links(TomlTable table, Link& within, Link& between) {
   if (!table.has("within") && !table.has("between")) {
-    within = between = read_link(std::move(table));
+    within = between = read_machine_link(std::move(table));
     return;
   }
-  within = read_link(table.table("within"));
-  between = read_link(table.table("between"));
+  within = read_machine_link(table.table("within"));
+  between = read_machine_link(table.table("between"));
   table.finish();
 }
 
-void print_links(std::ostream& out, std::string_view name, const Link& within,
-                 const Link& between) {
+void print_machine_links(std::ostream& out, std::string_view name, const Link& within,
+                         const Link& between) {
   const auto one = [&](std::string_view part, const Link& link) {
     out << "\n[" << name << part << "]\nlatency_s = " << toml_number(link.latency_s)
         << "\nbytes_per_s = " << toml_number(link.bandwidth) << "\n";
@@ -111,7 +111,7 @@ Machine preset(std::string_view name) {
 Machine parse_machine(std::string_view text, std::string_view source) {
   const toml::table parsed = parse_toml_text(text, source);
   TomlTable table(parsed, std::string(source));
-  if (table.text("format") != kFormat) table.refuse("format", toml_text(kFormat));
+  if (table.text("format") != kMachineFormat) table.refuse("format", toml_text(kMachineFormat));
   constexpr std::int64_t kMostDevices = 1 << 20;
   Machine machine;
   machine.name = table.text("name");
@@ -145,7 +145,7 @@ Machine parse_machine(std::string_view text, std::string_view source) {
 
 std::string print(const Machine& machine) {
   std::ostringstream out;
-  out << "format = " << toml_text(kFormat) << "\nname = " << toml_text(machine.name)
+  out << "format = " << toml_text(kMachineFormat) << "\nname = " << toml_text(machine.name)
       << "\nsource = " << toml_text(machine.source) << "\nnodes = " << machine.nodes
       << "\ndevices_per_node = " << machine.devices_per_node << "\n";
   std::vector<std::string> memory;
@@ -155,8 +155,8 @@ std::string print(const Machine& machine) {
   out << "reserved_gb = " << toml_number(machine.reserved_bytes / kGiga)
       << "\ntime_scale = " << toml_number(machine.time_scale)
       << "\naction_s = " << toml_number(machine.action_s) << "\n";
-  print_links(out, "p2p", machine.within.p2p, machine.between.p2p);
-  print_links(out, "all_reduce", machine.within.reduce, machine.between.reduce);
+  print_machine_links(out, "p2p", machine.within.p2p, machine.between.p2p);
+  print_machine_links(out, "all_reduce", machine.within.reduce, machine.between.reduce);
   return out.str();
 }
 

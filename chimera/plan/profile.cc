@@ -16,7 +16,7 @@
 namespace chimera {
 namespace {
 
-constexpr std::string_view kFormat = "chimera-profile-1";
+constexpr std::string_view kProfileFormat = "chimera-profile-1";
 
 // Each number of a point, by its name in the file.
 struct PointField {
@@ -79,7 +79,7 @@ LayerKind read_kind(TomlTable table) {
   return kind;
 }
 
-LinkFit read_link(TomlTable table) {
+LinkFit read_fit(TomlTable table) {
   LinkFit fit;
   fit.link.latency_s = table.number("latency_s", 0, false);
   fit.link.bandwidth = table.number("bytes_per_s", 0, true);
@@ -119,7 +119,7 @@ std::vector<std::string> fold(const std::vector<std::string>& names) {
   return words;
 }
 
-void print_link(std::ostream& out, std::string_view name, const LinkFit& fit) {
+void print_fit(std::ostream& out, std::string_view name, const LinkFit& fit) {
   out << "\n[" << name << "]\nlatency_s = " << toml_number(fit.link.latency_s)
       << "\nbytes_per_s = " << toml_number(fit.link.bandwidth)
       << "\nmean_error = " << toml_number(fit.mean_error)
@@ -214,7 +214,7 @@ std::int64_t Profile::parameters() const {
 Profile parse_profile(std::string_view text, std::string_view source) {
   const toml::table parsed = parse_toml_text(text, source);
   TomlTable table(parsed, std::string(source));
-  if (table.text("format") != kFormat) table.refuse("format", toml_text(kFormat));
+  if (table.text("format") != kProfileFormat) table.refuse("format", toml_text(kProfileFormat));
   Profile profile;
   profile.device = table.text("device");
   profile.source = table.text("source");
@@ -225,8 +225,8 @@ Profile parse_profile(std::string_view text, std::string_view source) {
   profile.shared_parameters = table.integer("shared_parameters", 0, 0);
   TomlTable model = table.table("model");
   for (const std::string& key : model.keys()) profile.model[key] = model.text(key);
-  if (table.has("p2p")) profile.p2p = read_link(table.table("p2p"));
-  if (table.has("all_reduce")) profile.reduce = read_link(table.table("all_reduce"));
+  if (table.has("p2p")) profile.p2p = read_fit(table.table("p2p"));
+  if (table.has("all_reduce")) profile.reduce = read_fit(table.table("all_reduce"));
   for (TomlTable& layer : table.tables("layer"))
     profile.kinds.push_back(read_kind(std::move(layer)));
   table.finish();
@@ -241,14 +241,14 @@ Profile load_profile(const std::string& path) { return parse_profile(read_file(p
 
 std::string print(const Profile& profile) {
   std::ostringstream out;
-  out << "format = " << toml_text(kFormat) << "\ndevice = " << toml_text(profile.device)
+  out << "format = " << toml_text(kProfileFormat) << "\ndevice = " << toml_text(profile.device)
       << "\nsource = " << toml_text(profile.source) << "\nfirst = [" << join(fold(profile.first))
       << "]\nblocks = [" << join(fold(profile.blocks)) << "]\nlast = [" << join(fold(profile.last))
       << "]\nstep_s = " << toml_number(profile.step_s)
       << "\nshared_parameters = " << profile.shared_parameters << "\n\n[model]\n";
   for (const auto& [key, value] : profile.model) out << key << " = " << toml_text(value) << "\n";
-  if (profile.p2p) print_link(out, "p2p", *profile.p2p);
-  if (profile.reduce) print_link(out, "all_reduce", *profile.reduce);
+  if (profile.p2p) print_fit(out, "p2p", *profile.p2p);
+  if (profile.reduce) print_fit(out, "all_reduce", *profile.reduce);
   for (const LayerKind& kind : profile.kinds) print_kind(out, kind);
   return out.str();
 }

@@ -63,7 +63,7 @@ Costs any_costs(int stages) {
   costs.backward_s = times();
   costs.recompute_s = times();
   costs.reduce_s = times();
-  costs.latency_s = pick(3);
+  costs.link.latency_s = pick(3);
   return costs;
 }
 
