@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "chimera/base/text.h"
+#include "chimera/cli/text_table.h"
 #include "chimera/simulate/drawing.h"
 
 namespace chimera {
@@ -105,47 +106,14 @@ std::vector<std::string> titles() {
   return titles;
 }
 
-std::string pad_left(const std::string& text, std::size_t width) {
-  return std::string(width - std::min(width, text.size()), ' ') + text;
-}
-
-std::string pad_right(std::string text, std::size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  return text;
-}
-
-std::string without_blanks_at_the_end(std::string line) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line + "\n";
-}
-
-// In lines of at most `width`, each but the first indented.
-std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
-  std::string out;
-  std::size_t used = indent;
-  for (const std::string_view word : split(text, ' ')) {
-    const bool first = out.empty();
-    if (!first && used + 1 + word.size() > width) {
-      out += "\n" + std::string(indent, ' ');
-      used = indent;
-    } else if (!first) {
-      out += " ";
-      ++used;
-    }
-    out += word;
-    used += word.size();
-  }
-  return out;
-}
-
 // Widths of columns; the first two are the name and f.
-struct Layout {
+struct TableLayout {
   std::size_t name, pairs;
   std::vector<std::size_t> cells;
 };
 
-Layout layout_of(const std::vector<Line>& lines) {
-  Layout layout{8, 1, {}};
+TableLayout layout_of(const std::vector<Line>& lines) {
+  TableLayout layout{8, 1, {}};
   for (const std::string& title : titles()) layout.cells.push_back(title.size());
   for (const Line& line : lines) {
     layout.name = std::max(layout.name, line.name.size());
@@ -157,7 +125,7 @@ Layout layout_of(const std::vector<Line>& lines) {
   return layout;
 }
 
-std::string row_of(const Line& line, const Layout& layout, int columns) {
+std::string row_of(const Line& line, const TableLayout& layout, int columns) {
   std::string text = pad_right(line.name, layout.name) + " " + pad_left(line.pairs, layout.pairs);
   if (line.cells.empty()) {
     text += "  ";
@@ -219,7 +187,7 @@ std::string csv_field(const nlohmann::ordered_json& value) {
 
 std::string table_of(const Work& work, const std::vector<Contender>& contenders, int columns) {
   const std::vector<Line> lines = lines_of(contenders);
-  const Layout layout = layout_of(lines);
+  const TableLayout layout = layout_of(lines);
   const std::vector<std::string> head = titles();
   std::string text = cat(work.stages, work.stages == 1 ? " stage, " : " stages, ", work.micros,
                          work.micros == 1 ? " micro-batch" : " micro-batches", " a step\n\n");

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "chimera/train/checkpointer.h"
 #include "chimera/job/train_plan.h"
+#include "chimera/train/checkpointer.h"
 #include "chimera/train/trainer.h"
 #include "chimera/transport/transport.h"
 

@@ -6,8 +6,8 @@
 #include "chimera/cli/train_resume.h"
 #include "chimera/cli/train_summary.h"
 #include "chimera/data/dataset.h"
-#include "chimera/runtime/launch.h"
 #include "chimera/job/train_plan.h"
+#include "chimera/runtime/launch.h"
 #include "chimera/train/trainer.h"
 #include "chimera/transport/transport.h"
 

@@ -10,9 +10,9 @@
 #include "chimera/base/text.h"
 #include "chimera/cli/schedule_options.h"
 #include "chimera/cli/terminal.h"
+#include "chimera/simulate/measure.h"
 #include "chimera/simulate/memory.h"
 #include "chimera/simulate/render.h"
-#include "chimera/simulate/measure.h"
 
 namespace chimera {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "chimera/cli/train_progress.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/model/safetensors.h"
 #include "chimera/simulate/timeline.h"
-#include "chimera/job/train_plan.h"
 #include "chimera/train/trainer.h"
 
 namespace chimera {

@@ -311,6 +311,12 @@ const std::vector<Key>& keys() {
       number(
           "limits", "startup_seconds", "longest time until every rank has begun its first step",
           [](auto& c) -> auto& { return c.limits.startup_seconds; }, 0, true),
+      text(
+          "plan", "profile", "the profile that the pipeline was planned from",
+          [](auto& c) -> auto& { return c.plan.profile; }),
+      text(
+          "plan", "machine", "and the machine: a preset or a file",
+          [](auto& c) -> auto& { return c.plan.machine; }),
   };
   return table;
 }

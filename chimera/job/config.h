@@ -58,6 +58,12 @@ struct LimitsConfig {
   double startup_seconds = 300;  // until every rank has begun
 };
 
+// What the pipeline was planned from (chimera plan); `chimera emulate` reads them.
+struct PlanConfig {
+  std::string profile;  // a file
+  std::string machine;  // a preset's name or a file
+};
+
 // The PATH of pipeline.schedule = "file:PATH"; nothing where it names a generator.
 [[nodiscard]] std::optional<std::string> schedule_file(const PipelineConfig& pipeline);
 
@@ -67,6 +73,7 @@ struct Config {
   TrainConfig train;
   PipelineConfig pipeline;
   LimitsConfig limits;
+  PlanConfig plan;
 };
 
 // Reads a file, then applies overrides in order ("pipeline.stages=4"). Throws Error (kUsage) for

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "chimera/job/config.h"
 #include "chimera/schedule/schedule.h"
 #include "chimera/simulate/memory.h"
-#include "chimera/job/config.h"
 
 namespace chimera {
 

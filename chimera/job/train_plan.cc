@@ -15,11 +15,11 @@
 #include "chimera/base/number.h"
 #include "chimera/base/text.h"
 #include "chimera/generate/generate.h"
-#include "chimera/shape/split.h"
+#include "chimera/job/memory_plan.h"
 #include "chimera/schedule/lower.h"
 #include "chimera/schedule/recompute.h"
 #include "chimera/schedule/schedule_file.h"
-#include "chimera/job/memory_plan.h"
+#include "chimera/shape/split.h"
 
 namespace chimera {
 namespace {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "chimera/data/batch.h"
-#include "chimera/shape/parameters.h"
-#include "chimera/schedule/verify.h"
-#include "chimera/simulate/memory.h"
 #include "chimera/job/config.h"
+#include "chimera/schedule/verify.h"
+#include "chimera/shape/parameters.h"
+#include "chimera/simulate/memory.h"
 
 namespace chimera {
 

@@ -5,11 +5,10 @@
 #include <limits>
 
 #include "chimera/base/check.h"
+#include "chimera/base/index.h"
 
 namespace chimera {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // The kinds of a stage's layers, in order, and how many of them are recomputed.
 struct StageLayers {
@@ -25,7 +24,7 @@ class Stages {
     std::size_t block = 0;
     for (int stage = 0; stage < count(); ++stage) {
       StageLayers layers;
-      const auto blocks = at(layout.split[at(stage)]);
+      const auto blocks = as_index(layout.split[as_index(stage)]);
       CHECK(block + blocks <= profile.blocks.size());
       if (stage == 0) add(profile.first, layers);
       const std::size_t before = layers.kinds.size();
@@ -33,7 +32,7 @@ class Stages {
         layers.kinds.push_back(&profile.kind(profile.blocks[block++]));
       }
       if (stage + 1 == count()) add(profile.last, layers);
-      const auto recomputed = at(layout.recomputed[at(stage)]);
+      const auto recomputed = as_index(layout.recomputed[as_index(stage)]);
       layers.whole = recomputed == blocks && recomputed > 0;
       if (layers.whole) {
         layers.recomputed = layers.kinds.size();
@@ -46,11 +45,11 @@ class Stages {
   }
 
   [[nodiscard]] int count() const { return static_cast<int>(layout_.split.size()); }
-  [[nodiscard]] const StageLayers& operator[](int stage) const { return stages_[at(stage)]; }
+  [[nodiscard]] const StageLayers& operator[](int stage) const { return stages_[as_index(stage)]; }
 
   // The message to the next stage.
   [[nodiscard]] double output_bytes(int stage) const {
-    return stages_[at(stage)].kinds.back()->at(layout_.sequences).output_bytes;
+    return stages_[as_index(stage)].kinds.back()->at(layout_.sequences).output_bytes;
   }
 
  private:
@@ -202,9 +201,9 @@ MemoryModel layout_memory(const Profile& profile, const Layout& layout) {
 
 std::vector<double> layout_limits(const Machine& machine, const Layout& layout) {
   const int workers = layout.placement.workers();
-  std::vector<double> limits(at(workers), std::numeric_limits<double>::infinity());
+  std::vector<double> limits(as_index(workers), std::numeric_limits<double>::infinity());
   for (int rank = 0; rank < layout.width * workers; ++rank) {
-    double& limit = limits[at(rank % workers)];
+    double& limit = limits[as_index(rank % workers)];
     limit = std::min(limit, machine.limit_bytes(rank));
   }
   return limits;

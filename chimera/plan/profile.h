@@ -40,7 +40,7 @@ struct LayerKind {
   double weight_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0;
   double step_s = 0;               // the optimizer's
   double step_bytes = 0;           // what a step needs besides, for a while
-  std::vector<LayerPoint> points;  // ascending sizes, at least one
+  std::vector<LayerPoint> points = {};  // ascending sizes, at least one
 
   // Between two sizes that were measured, on the line through them. Throws Error (kUsage) for sizes
   // below the least or above the largest.

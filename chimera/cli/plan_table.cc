@@ -1,0 +1,213 @@
+#include "chimera/cli/plan_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "chimera/base/text.h"
+#include "chimera/cli/text_table.h"
+#include "chimera/plan/explain.h"
+
+namespace chimera {
+namespace {
+
+std::string schedule_text(const Candidate& candidate) {
+  std::string text(candidate.generator->name);
+  if (candidate.spec.method) {
+    text += cat(" ", kMethods[static_cast<std::size_t>(*candidate.spec.method)]);
+  }
+  return candidate.spec.fused ? text + " fused" : text;
+}
+
+std::string fixed(double value, int digits) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(digits) << value;
+  return out.str();
+}
+
+// Three to four digits that matter.
+std::string duration_text(double seconds) {
+  if (seconds >= 1) return cat(fixed(seconds, seconds >= 100 ? 0 : 3), " s");
+  return cat(fixed(1000 * seconds, seconds >= 0.1 ? 1 : 2), " ms");
+}
+
+double highest(const std::vector<double>& values) {
+  return *std::max_element(values.begin(), values.end());
+}
+
+std::string recompute_text(const Candidate& candidate) {
+  if (candidate.recomputed == candidate.split) return "all";
+  int blocks = 0;
+  for (const int count : candidate.recomputed) blocks += count;
+  return blocks == 0 ? "none" : cat(blocks);
+}
+
+struct PlanColumn {
+  std::string_view title;
+  std::string (*text)(const Plan& plan);
+};
+
+constexpr auto kPlanColumns = std::to_array<PlanColumn>({
+    {"f", [](const Plan& p) { return p.candidate.spec.pairs ? cat(*p.candidate.spec.pairs) : ""; }},
+    {"D", [](const Plan& p) { return cat(p.candidate.spec.stages); }},
+    {"W", [](const Plan& p) { return cat(p.candidate.width); }},
+    {"B", [](const Plan& p) { return cat(p.candidate.micro_batch); }},
+    {"N", [](const Plan& p) { return cat(p.candidate.spec.micros); }},
+    {"recompute", [](const Plan& p) { return recompute_text(p.candidate); }},
+    {"step", [](const Plan& p) { return duration_text(p.prediction.step_s); }},
+    {"eq. 1",
+     [](const Plan& p) {
+       return p.prediction.equation ? duration_text(p.prediction.equation->seconds) : "";
+     }},
+    {"seq/s", [](const Plan& p) { return fixed(p.prediction.throughput, 1); }},
+    {"bubble", [](const Plan& p) { return fixed(p.prediction.bubble_ratio, 3); }},
+    {"peak", [](const Plan& p) { return bytes_text(highest(p.prediction.peak_bytes)); }},
+});
+
+// First cells are titles.
+using Cells = std::vector<std::vector<std::string>>;
+
+Cells cells_of(const std::vector<Plan>& plans) {
+  Cells cells(1, {"", "schedule"});
+  for (const PlanColumn& column : kPlanColumns) cells[0].emplace_back(column.title);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    auto& line = cells.emplace_back();
+    line.push_back(cat(i + 1));
+    line.push_back(schedule_text(plans[i].candidate));
+    for (const PlanColumn& column : kPlanColumns) line.push_back(column.text(plans[i]));
+  }
+  return cells;
+}
+
+std::string lines_of_cells(const Cells& cells) {
+  std::vector<std::size_t> widths(cells[0].size());
+  for (const auto& line : cells) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  std::string text;
+  for (const auto& line : cells) {
+    std::string row = pad_left(line[0], widths[0]) + "  " + pad_right(line[1], widths[1]);
+    for (std::size_t i = 2; i < line.size(); ++i) row += "  " + pad_left(line[i], widths[i]);
+    text += without_blanks_at_the_end(row);
+  }
+  return text;
+}
+
+// A split is long where there are many stages: "2,2,2,1" or "31 x 2, 1".
+std::string split_text(const std::vector<int>& split) {
+  std::vector<std::string> runs;
+  for (std::size_t begin = 0; begin < split.size();) {
+    std::size_t end = begin;
+    while (end < split.size() && split[end] == split[begin]) ++end;
+    runs.push_back(end - begin > 2 ? cat(end - begin, " x ", split[begin]) : cat(split[begin]));
+    if (end - begin == 2) runs.push_back(cat(split[begin]));
+    begin = end;
+  }
+  return join(runs, ",");
+}
+
+nlohmann::ordered_json candidate_json(const Candidate& candidate) {
+  const Spec& spec = candidate.spec;
+  nlohmann::ordered_json json;
+  if (candidate.generator != nullptr) {
+    json["schedule"] = candidate.generator->name;
+    json["asynchronous"] = candidate.generator->asynchronous;
+  }
+  if (spec.method) {
+    json["method"] = kMethods[static_cast<std::size_t>(*spec.method)];
+    json["fused"] = spec.fused;
+  }
+  if (spec.pairs) json["pairs"] = *spec.pairs;
+  json["stages"] = spec.stages;
+  json["width"] = candidate.width;
+  json["micro_batch"] = candidate.micro_batch;
+  if (spec.micros > 0) json["micros"] = spec.micros;
+  if (!candidate.split.empty()) json["split"] = candidate.split;
+  if (!candidate.recomputed.empty()) json["recompute"] = candidate.recomputed;
+  return json;
+}
+
+nlohmann::ordered_json equation_json(const EquationOne& equation) {
+  return {{"forward_s", equation.forward_s},
+          {"backward_s", equation.backward_s},
+          {"p2p_s", equation.p2p_s},
+          {"forwards", equation.path.forwards},
+          {"backwards", equation.path.backwards},
+          {"unoverlapped_s", equation.unoverlapped_s},
+          {"optimizer_s", equation.step_s},
+          {"seconds", equation.seconds}};
+}
+
+nlohmann::ordered_json prediction_json(const Prediction& prediction) {
+  nlohmann::ordered_json json = {{"step_s", prediction.step_s},
+                                 {"sequences_per_s", prediction.throughput},
+                                 {"bubble_ratio", prediction.bubble_ratio},
+                                 {"busy_s", prediction.busy_s},
+                                 {"peak_bytes", prediction.peak_bytes}};
+  auto& limits = json["limit_bytes"] = nlohmann::ordered_json::array();
+  for (const double limit : prediction.limit_bytes) {
+    if (std::isfinite(limit))
+      limits.push_back(limit);
+    else
+      limits.push_back(nullptr);
+  }
+  if (prediction.equation) json["equation_1"] = equation_json(*prediction.equation);
+  return json;
+}
+
+}  // namespace
+
+std::string plan_table(const Plans& plans, const PlanTableStyle& style) {
+  std::string text = lines_of_cells(cells_of(plans.best)) + "\n";
+  const auto width = static_cast<std::size_t>(style.columns);
+  const auto sentence = [&](const std::string& head, const std::string& body) {
+    text += head + wrapped(body, head.size(), width) + "\n";
+  };
+  constexpr std::size_t kNumber = 4;
+  for (std::size_t i = 0; i < plans.best.size(); ++i) {
+    sentence(pad_right(cat(i + 1, "."), kNumber),
+             cat("split ", split_text(plans.best[i].candidate.split), ": ", plans.best[i].why));
+  }
+  text += cat("\n", plans.considered, " layouts looked at, ", plans.refused.size(), " refused, ",
+              plans.simulated, " simulations; the others cannot be faster than the last above.\n");
+  std::vector<std::string> said;
+  for (const Refused& refused : plans.refused) {
+    if (std::ssize(said) >= style.refused) break;
+    const std::string line = cat(describe(refused.candidate), ": ", refused.reason);
+    if (std::find(said.begin(), said.end(), line) != said.end()) continue;
+    sentence("refused: ", line);
+    said.push_back(line);
+  }
+  return text;
+}
+
+std::string plan_json(const Plans& plans, const PlanRequest& request) {
+  nlohmann::ordered_json json;
+  json["ranks"] = request.ranks;
+  json["batch"] = request.batch;
+  json["machine"] = request.machine.name;
+  json["device"] = request.profile.device;
+  json["parameters"] = request.profile.parameters();
+  json["considered"] = plans.considered;
+  json["simulated"] = plans.simulated;
+  auto& best = json["plans"] = nlohmann::ordered_json::array();
+  for (const Plan& plan : plans.best) {
+    nlohmann::ordered_json one = candidate_json(plan.candidate);
+    one.update(prediction_json(plan.prediction));
+    one["why"] = plan.why;
+    best.push_back(std::move(one));
+  }
+  auto& refused = json["refused"] = nlohmann::ordered_json::array();
+  for (const Refused& one : plans.refused) {
+    nlohmann::ordered_json line = candidate_json(one.candidate);
+    line["reason"] = one.reason;
+    if (one.needed_bytes > 0) line["needed_bytes"] = one.needed_bytes;
+    refused.push_back(std::move(line));
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace chimera

@@ -1,0 +1,47 @@
+// What an order alone says of a layout, before it is simulated: how long a step takes at least, and
+// what each worker holds at least. Cheap, so that most candidates need no simulation.
+#pragma once
+
+#include <vector>
+
+#include "chimera/schedule/schedule.h"
+#include "chimera/simulate/costs.h"
+#include "chimera/simulate/memory.h"
+
+namespace chimera {
+
+// How much work the rows are: counted once, then multiplied by any costs.
+class RowWork {
+ public:
+  // A schedule's rows, of `steps` steps.
+  RowWork(const Rows& rows, int steps);
+
+  // No worker's computation and step, of one step, take less. With `drains`, a step ends everywhere
+  // before the next begins: then the way of the first micro-batch to the worker and that of the
+  // last from it count, too. `recomputed`: for each stage, whether its forwards are run again.
+  [[nodiscard]] double least_step_s(const Placement& placement, const Costs& costs,
+                                    const std::vector<int>& recomputed, bool drains) const;
+
+  // Computation alone, of each worker, of one step.
+  [[nodiscard]] std::vector<double> busy_s(const Costs& costs,
+                                           const std::vector<int>& recomputed) const;
+
+ private:
+  struct StageCount {
+    int stage = 0;
+    double forwards = 0, backwards = 0;  // of one step
+  };
+  struct WorkerCount {
+    std::vector<StageCount> stages;
+    int first_stage = 0, last_stage = 0;  // of its first and its last action
+  };
+  std::vector<WorkerCount> workers_;
+};
+
+// The most bytes that each worker holds as its row goes, messages left out; memory_levels of a
+// timeline says as much or a little more. Rows of a schedule or a program; a stage whose forwards
+// are to be recomputed need not have recompute actions yet.
+[[nodiscard]] std::vector<double> least_peaks(const Rows& rows, const MemoryModel& memory,
+                                              const std::vector<int>& recomputed);
+
+}  // namespace chimera

@@ -1,0 +1,123 @@
+#include "chimera/plan/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <numeric>
+#include <sstream>
+
+#include "chimera/base/text.h"
+
+namespace chimera {
+namespace {
+
+std::string percent(double part) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(1) << 100 * part << " %";
+  return out.str();
+}
+
+int recomputed_blocks(const Candidate& candidate) {
+  return std::accumulate(candidate.recomputed.begin(), candidate.recomputed.end(), 0);
+}
+
+// The worker that comes nearest to its limit; the fullest where there are none.
+std::size_t tightest(const Prediction& prediction) {
+  std::size_t found = 0;
+  const auto share = [&](std::size_t worker) {
+    const double limit = prediction.limit_bytes[worker];
+    return std::isfinite(limit) ? prediction.peak_bytes[worker] / limit
+                                : prediction.peak_bytes[worker] * 1e-30;
+  };
+  for (std::size_t worker = 1; worker < prediction.peak_bytes.size(); ++worker) {
+    if (share(worker) > share(found)) found = worker;
+  }
+  return found;
+}
+
+std::string memory_words(const Prediction& prediction) {
+  const std::size_t worker = tightest(prediction);
+  const double limit = prediction.limit_bytes[worker];
+  const std::string held =
+      cat("worker ", worker, " holds most, ", bytes_text(prediction.peak_bytes[worker]));
+  return std::isfinite(limit) ? cat(held, " of ", bytes_text(limit)) : held;
+}
+
+// What makes the busiest worker compute longer.
+std::string more_computation(const Plan& plan, const Plan& best) {
+  if (recomputed_blocks(plan.candidate) > recomputed_blocks(best.candidate)) {
+    return "it recomputes activations to fit in memory";
+  }
+  if (plan.candidate.micro_batch < best.candidate.micro_batch) {
+    return cat("micro-batches of ", plan.candidate.micro_batch,
+               " keep the device less busy than those of ", best.candidate.micro_batch);
+  }
+  return "its stages are less even";
+}
+
+}  // namespace
+
+std::string bytes_text(double bytes) {
+  std::ostringstream out;
+  out << std::fixed;
+  if (bytes >= 1e9) {
+    out << std::setprecision(bytes >= 1e11 ? 0 : 2) << bytes / 1e9 << " GB";
+  } else if (bytes >= 1e6) {
+    out << std::setprecision(bytes >= 1e8 ? 0 : 1) << bytes / 1e6 << " MB";
+  } else {
+    out << std::setprecision(0) << bytes / 1e3 << " KB";
+  }
+  return out.str();
+}
+
+std::string reason(const Plan& plan, const Plan& best) {
+  const Prediction& now = plan.prediction;
+  const double slower = now.step_s / best.prediction.step_s - 1;
+  const std::string memory = memory_words(now);
+  if (&plan == &best || slower == 0) {
+    const std::string time =
+        cat("the busiest worker computes ", percent(now.busy_s / now.step_s), " of the step");
+    const int again = recomputed_blocks(plan.candidate);
+    return cat(
+        time, ", ",
+        again > 0 ? cat("with ", again, " blocks recomputed to fit; ") : "nothing is recomputed; ",
+        memory);
+  }
+  const double lost = now.step_s - best.prediction.step_s;
+  const bool computes = now.busy_s - best.prediction.busy_s > lost / 2;
+  const std::string why =
+      computes
+          ? cat("its busiest worker computes ", percent(now.busy_s / best.prediction.busy_s - 1),
+                " longer: ", more_computation(plan, best))
+          : cat("workers idle ", percent(now.bubble_ratio), " of the time, not ",
+                percent(best.prediction.bubble_ratio));
+  return cat(percent(slower), " slower than the best: ", why, "; ", memory);
+}
+
+std::string memory_reason(std::size_t worker, double peak_bytes, double limit_bytes) {
+  return cat(
+      "worker ", worker, " would hold ", bytes_text(peak_bytes), " of ", bytes_text(limit_bytes),
+      ", with all its blocks recomputed: ", bytes_text(peak_bytes - limit_bytes), " too much");
+}
+
+std::string no_plan_reason(const Plans& plans, const PlanRequest& request) {
+  const Refused* least = nullptr;
+  for (const Refused& refused : plans.refused) {
+    if (refused.needed_bytes == 0) continue;
+    if (least == nullptr || refused.needed_bytes < least->needed_bytes) least = &refused;
+  }
+  const std::string head = cat("no plan for ", request.ranks, " ranks and batches of ",
+                               request.batch, " on ", request.machine.name, ": ");
+  if (least != nullptr) {
+    return cat(head, "memory; the least that would do is ", bytes_text(least->needed_bytes),
+               " a device beside what is reserved (", describe(least->candidate),
+               "); try more ranks, smaller micro-batches or devices that hold more");
+  }
+  if (plans.refused.empty()) return cat(head, "nothing is left of what was asked for");
+  return cat(head, plans.refused.front().reason, " (", describe(plans.refused.front().candidate),
+             ", and ", plans.refused.size() - 1,
+             " more refused); try a number of ranks that divides into stages and groups, or "
+             "another batch");
+}
+
+}  // namespace chimera

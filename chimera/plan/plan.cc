@@ -1,0 +1,360 @@
+// Branch and bound. A candidate gets the split that spreads its load, the least recompute that fits
+// its memory, and a bound: no step is shorter than its busiest worker's work and the way there and
+// back (bounds.h). Candidates are simulated in the order of their bounds until the next bound is
+// longer than the last plan that is wanted. The best few then get a better split, which simulation
+// judges (partition.h). Test: plan_test.cc compares with simulating everything.
+#include "chimera/plan/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "chimera/base/check.h"
+#include "chimera/base/error.h"
+#include "chimera/base/index.h"
+#include "chimera/base/text.h"
+#include "chimera/plan/bounds.h"
+#include "chimera/plan/candidates.h"
+#include "chimera/plan/explain.h"
+#include "chimera/plan/partition.h"
+#include "chimera/schedule/schedule.h"
+
+namespace chimera {
+namespace {
+
+void check(const PlanRequest& request) {
+  const auto refuse = [](std::string_view what, int seen, std::string_view expected) {
+    throw Error(ErrorCode::kUsage, cat(what, " is ", seen, "; expected ", expected));
+  };
+  if (request.ranks < 1) refuse("--ranks", request.ranks, "a whole number from 1");
+  if (request.batch < 1) refuse("--batch", request.batch, "a whole number from 1");
+  if (request.most < 1) refuse("--top", request.most, "a whole number from 1");
+  if (request.ranks > request.machine.devices()) {
+    refuse("--ranks", request.ranks,
+           cat("at most ", request.machine.devices(), ", the devices of ", request.machine.name));
+  }
+  for (const int size : request.micro_batches) {
+    if (size < 1) refuse("--micro-batch", size, "a whole number from 1");
+  }
+  for (const int stages : request.stages) {
+    if (stages >= 1 && request.ranks % stages == 0) continue;
+    refuse("--stages", stages, cat("a divisor of the ", request.ranks, " ranks"));
+  }
+  for (const std::string& name : request.schedules) (void)generator(name);
+}
+
+// Bytes above the limits, over all workers.
+double excess(const std::vector<double>& peaks, const std::vector<double>& limits) {
+  double sum = 0;
+  for (std::size_t worker = 0; worker < peaks.size(); ++worker) {
+    sum += std::max(0.0, peaks[worker] - limits[worker]);
+  }
+  return sum;
+}
+
+std::vector<int> first_blocks(const std::vector<int>& split, int most) {
+  std::vector<int> blocks = split;
+  for (int& count : blocks) count = std::min(count, most);
+  return blocks;
+}
+
+// A candidate whose order is known.
+struct Draft {
+  Candidate candidate = {};
+  Placement placement = {};
+  Rows rows = {};
+  int steps = 1;  // that the rows have
+  double bound_s = 0;
+};
+
+// What is asked of one draft with one split.
+class Fitting {
+ public:
+  Fitting(const PlanRequest& request, const Draft& draft)
+      : request_(request),
+        draft_(draft),
+        limits_(
+            layout_limits(request.machine, candidate_layout(draft.candidate, draft.placement))) {}
+
+  [[nodiscard]] const std::vector<double>& limits() const { return limits_; }
+
+  [[nodiscard]] std::vector<double> peaks(const std::vector<int>& split,
+                                          const std::vector<int>& recomputed) const {
+    return least_peaks(draft_.rows, layout_memory(request_.profile, layout(split, recomputed)),
+                       recomputed);
+  }
+
+  [[nodiscard]] double lack(const std::vector<int>& split, int blocks) const {
+    const std::vector<int> recomputed = first_blocks(split, blocks);
+    return excess(peaks(split, recomputed), limits_);
+  }
+
+  // The least number of blocks of each stage to recompute, from `low`, so that memory suffices; the
+  // largest stage's where it does not.
+  [[nodiscard]] int least_recompute(const std::vector<int>& split, int low) const {
+    int high = *std::max_element(split.begin(), split.end());
+    if (lack(split, low) == 0) return low;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (lack(split, middle) == 0 ? high : low) = middle;
+    }
+    return high;
+  }
+
+ private:
+  [[nodiscard]] Layout layout(const std::vector<int>& split,
+                              const std::vector<int>& recomputed) const {
+    Candidate candidate = draft_.candidate;
+    candidate.split = split;
+    candidate.recomputed = recomputed;
+    return candidate_layout(candidate, draft_.placement);
+  }
+
+  const PlanRequest& request_;
+  const Draft& draft_;
+  std::vector<double> limits_;
+};
+
+class Search {
+ public:
+  explicit Search(const PlanRequest& request) : request_(request) {}
+
+  Plans run() && {
+    Candidates all = candidates(request_);
+    plans_.refused = std::move(all.refused);
+    plans_.considered = static_cast<int>(all.possible.size() + plans_.refused.size());
+    std::vector<Draft> drafts;
+    for (const Candidate& candidate : all.possible) add_draft(candidate, drafts);
+    std::stable_sort(drafts.begin(), drafts.end(),
+                     [](const Draft& a, const Draft& b) { return a.bound_s < b.bound_s; });
+    for (Draft& draft : drafts) {
+      if (enough() && draft.bound_s >= plans_.best.back().prediction.step_s) break;
+      simulate_draft(draft);
+    }
+    refine();
+    finish();
+    return std::move(plans_);
+  }
+
+ private:
+  [[nodiscard]] bool enough() const {
+    return static_cast<int>(plans_.best.size()) >= request_.most;
+  }
+
+  void refuse(const Draft& draft, const std::string& reason, double needed_bytes = 0) {
+    plans_.refused.push_back({draft.candidate, reason, draft.bound_s, needed_bytes});
+  }
+
+  void add_draft(const Candidate& candidate, std::vector<Draft>& drafts) {
+    Draft draft{.candidate = candidate};
+    try {
+      order(draft);
+    } catch (const Error& error) {
+      refuse(draft, error.what());
+      return;
+    }
+    draft.candidate.split = balanced(draft);
+    if (!fit(draft, 0)) return;
+    drafts.push_back(std::move(draft));
+  }
+
+  // An asynchronous schedule is looked at over as many steps as fill it.
+  void order(Draft& draft) const {
+    const Candidate& candidate = draft.candidate;
+    if (!candidate.generator->asynchronous) {
+      Schedule schedule = generate(candidate.generator->name, candidate.spec);
+      draft.placement = std::move(schedule.placement);
+      draft.rows = std::move(schedule.rows);
+      return;
+    }
+    draft.steps = 2 + 2 * candidate.spec.stages / candidate.spec.micros;
+    Program program = candidate_program(candidate, request_.reduce, draft.steps);
+    draft.placement = std::move(program.source.placement);
+    draft.rows = std::move(program.rows);
+  }
+
+  // Depends on D, B and the placement alone.
+  const std::vector<int>& balanced(const Draft& draft) {
+    const Candidate& candidate = draft.candidate;
+    const auto key =
+        std::tuple(candidate.spec.stages, candidate.micro_batch, draft.placement.pipes());
+    const auto [found, is_new] = splits_.try_emplace(key);
+    if (is_new) found->second = balanced_by_load(loads(candidate.micro_batch), draft.placement);
+    return found->second;
+  }
+
+  [[nodiscard]] BlockLoads loads(int sequences) const {
+    const Profile& profile = request_.profile;
+    const auto seconds = [&](const std::string& name) {
+      const LayerPoint point = profile.kind(name).at(sequences);
+      return point.forward_s + point.backward_s;
+    };
+    BlockLoads loads;
+    for (const std::string& name : profile.blocks) loads.blocks.push_back(seconds(name));
+    for (const std::string& name : profile.first) loads.first += seconds(name);
+    for (const std::string& name : profile.last) loads.last += seconds(name);
+    return loads;
+  }
+
+  // Chooses recompute from `least` blocks a stage, another split where that one does not fit, and
+  // the bound; false: refused.
+  bool fit(Draft& draft, int least) {
+    const Fitting fitting(request_, draft);
+    Candidate& candidate = draft.candidate;
+    int blocks = fitting.least_recompute(candidate.split, least);
+    if (fitting.lack(candidate.split, blocks) > 0) {
+      candidate.split = roomiest(fitting, candidate.split);
+      blocks = fitting.least_recompute(candidate.split, 0);
+    }
+    candidate.recomputed = first_blocks(candidate.split, blocks);
+    const Layout layout = candidate_layout(candidate, draft.placement);
+    draft.bound_s =
+        RowWork(draft.rows, draft.steps)
+            .least_step_s(draft.placement, layout_costs(request_.profile, request_.machine, layout),
+                          candidate.recomputed,
+                          request_.drains && !candidate.generator->asynchronous);
+    const std::vector<double> peaks = fitting.peaks(candidate.split, candidate.recomputed);
+    if (excess(peaks, fitting.limits()) == 0) return true;
+    refuse_memory(draft, peaks, fitting.limits());
+    return false;
+  }
+
+  void refuse_memory(const Draft& draft, const std::vector<double>& peaks,
+                     const std::vector<double>& limits) {
+    std::size_t worst = 0;
+    for (std::size_t worker = 0; worker < peaks.size(); ++worker) {
+      if (peaks[worker] - limits[worker] > peaks[worst] - limits[worst]) worst = worker;
+    }
+    refuse(draft, memory_reason(worst, peaks[worst], limits[worst]), peaks[worst]);
+  }
+
+  // The split that lacks least memory where all is recomputed.
+  [[nodiscard]] static std::vector<int> roomiest(const Fitting& fitting,
+                                                 const std::vector<int>& start) {
+    SplitProblem problem;
+    problem.start = start;
+    for (const int blocks : start) problem.blocks += blocks;
+    problem.worth = [&](const std::vector<int>& split) {
+      return Worth{fitting.lack(split, problem.blocks), 0};
+    };
+    problem.bound = problem.worth;
+    problem.most_tries = kMemoryTries;
+    return best_split(problem).split;
+  }
+
+  // What messages on their way hold may be too much where the order alone fits.
+  void simulate_draft(Draft& draft) {
+    for (;;) {
+      ++plans_.simulated;
+      Prediction prediction;
+      try {
+        prediction = predict(draft.candidate, request_);
+      } catch (const Error& error) {
+        return refuse(draft, error.what());
+      }
+      if (excess(prediction.peak_bytes, prediction.limit_bytes) == 0) {
+        return insert({draft.candidate, std::move(prediction), ""});
+      }
+      if (draft.candidate.recomputed == draft.candidate.split) {
+        return refuse_memory(draft, prediction.peak_bytes, prediction.limit_bytes);
+      }
+      const auto& now = draft.candidate.recomputed;
+      if (!fit(draft, 1 + *std::max_element(now.begin(), now.end()))) return;
+    }
+  }
+
+  void insert(Plan plan) {
+    const auto place = std::upper_bound(
+        plans_.best.begin(), plans_.best.end(), plan,
+        [](const Plan& a, const Plan& b) { return a.prediction.step_s < b.prediction.step_s; });
+    plans_.best.insert(place, std::move(plan));
+    if (static_cast<int>(plans_.best.size()) > request_.most) plans_.best.pop_back();
+  }
+
+  // Of the best few plans.
+  void refine() {
+    std::vector<Plan> old = std::move(plans_.best);
+    plans_.best.clear();
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      if (i < kRefined && old[i].candidate.spec.stages > 1) improve_split(old[i]);
+      insert(std::move(old[i]));
+    }
+  }
+
+  void improve_split(Plan& plan) {
+    Draft draft{.candidate = plan.candidate};
+    order(draft);
+    const Fitting fitting(request_, draft);
+    const RowWork work(draft.rows, draft.steps);
+    const auto with = [&](const std::vector<int>& split) {
+      Candidate candidate = plan.candidate;
+      candidate.split = split;
+      candidate.recomputed = first_blocks(split, fitting.least_recompute(split, 0));
+      return candidate;
+    };
+    SplitProblem problem;
+    problem.start = plan.candidate.split;
+    for (const int blocks : problem.start) problem.blocks += blocks;
+    const double cells =
+        static_cast<double>(plan.candidate.spec.stages) * plan.candidate.spec.micros * draft.steps;
+    problem.most_tries = static_cast<int>(std::clamp(kRefineCells / cells, 4.0, 200.0));
+    problem.worth = [&](const std::vector<int>& split) {
+      // The plan's own: simulated before, and known to fit.
+      if (split == plan.candidate.split) return Worth{0, plan.prediction.step_s};
+      ++plans_.simulated;
+      const Prediction prediction = predict(with(split), request_);
+      return Worth{excess(prediction.peak_bytes, prediction.limit_bytes), prediction.step_s};
+    };
+    problem.bound = [&](const std::vector<int>& split) {
+      const Candidate candidate = with(split);
+      const Layout layout = candidate_layout(candidate, draft.placement);
+      return Worth{excess(fitting.peaks(split, candidate.recomputed), fitting.limits()),
+                   work.least_step_s(draft.placement,
+                                     layout_costs(request_.profile, request_.machine, layout),
+                                     candidate.recomputed,
+                                     request_.drains && !candidate.generator->asynchronous)};
+    };
+    const SplitChoice choice = best_split(problem);
+    if (choice.split == plan.candidate.split) return;
+    plan.candidate = with(choice.split);
+    plan.prediction = predict(plan.candidate, request_);
+  }
+
+  void finish() {
+    std::stable_sort(plans_.refused.begin(), plans_.refused.end(),
+                     [](const Refused& a, const Refused& b) {
+                       const auto key = [](const Refused& r) {
+                         return r.least_step_s > 0 ? r.least_step_s : HUGE_VAL;
+                       };
+                       return key(a) < key(b);
+                     });
+    if (plans_.best.empty()) throw Error(ErrorCode::kUsage, no_plan_reason(plans_, request_));
+    for (Plan& plan : plans_.best) {
+      if (plan.candidate.generator->asynchronous) continue;
+      const Program program = candidate_program(plan.candidate, request_.reduce, 1);
+      plan.prediction.equation = equation_one(
+          program, layout_costs(request_.profile, request_.machine,
+                                candidate_layout(plan.candidate, program.source.placement)));
+    }
+    for (Plan& plan : plans_.best) plan.why = reason(plan, plans_.best.front());
+  }
+
+  static constexpr int kMemoryTries = 200;
+  static constexpr std::size_t kRefined = 3;
+  // How much simulation a better split is worth: (stage, micro-batch) pairs over all tries.
+  static constexpr double kRefineCells = 100'000;
+
+  const PlanRequest& request_;
+  Plans plans_;
+  std::map<std::tuple<int, int, int>, std::vector<int>> splits_;
+};
+
+}  // namespace
+
+Plans plan(const PlanRequest& request) {
+  check(request);
+  return Search(request).run();
+}
+
+}  // namespace chimera

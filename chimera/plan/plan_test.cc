@@ -1,0 +1,160 @@
+#include "chimera/plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "chimera/base/error.h"
+#include "chimera/base/text.h"
+#include "chimera/plan/candidates.h"
+#include "chimera/plan/testing.h"
+#include "chimera/schedule/verify.h"
+
+namespace chimera {
+namespace {
+
+PlanRequest request_for(int blocks, int ranks, int batch, double gigabytes) {
+  PlanRequest request;
+  request.profile = test_profile(blocks);
+  request.machine = test_machine(ranks, gigabytes);
+  request.ranks = ranks;
+  request.batch = batch;
+  return request;
+}
+
+std::string refusal(const PlanRequest& request) {
+  try {
+    (void)plan(request);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUsage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Plan, ListsPlansThatVerifyFitAndComeBestFirst) {
+  const Plans plans = plan(request_for(8, 4, 32, 2));
+  ASSERT_EQ(plans.best.size(), 10U);
+  double before = 0;
+  for (const Plan& found : plans.best) {
+    EXPECT_GE(found.prediction.step_s, before) << describe(found.candidate);
+    before = found.prediction.step_s;
+    EXPECT_TRUE(verify(candidate_program(found.candidate, ReducePolicy::kEagerOpt, 3)).ok());
+    EXPECT_EQ(found.candidate.width * found.candidate.spec.stages, 4);
+    EXPECT_EQ(found.candidate.width * found.candidate.micro_batch * found.candidate.spec.micros,
+              32);
+    EXPECT_FALSE(found.why.empty());
+    for (std::size_t w = 0; w < found.prediction.peak_bytes.size(); ++w) {
+      EXPECT_LE(found.prediction.peak_bytes[w], found.prediction.limit_bytes[w]);
+    }
+  }
+}
+
+// Branch and bound against simulating every candidate as it stands.
+TEST(Plan, FindsWhatSimulatingEverythingFinds) {
+  for (const double gigabytes : {0.0, 3.0, 1.2, 0.7}) {
+    for (const bool drains : {true, false}) {
+      PlanRequest request = request_for(8, 8, 32, gigabytes);
+      request.drains = drains;
+      request.most = 1;
+      const Plans few = plan(request);
+      request.most = 1'000'000;
+      const Plans all = plan(request);
+      EXPECT_LT(few.simulated, all.simulated);
+      // Only the first plans get a better split, and with `most` 1 that is the first alone.
+      double best = HUGE_VAL;
+      for (const Plan& found : all.best) best = std::min(best, found.prediction.step_s);
+      EXPECT_LE(few.best.front().prediction.step_s, best * 1.02) << gigabytes;
+      EXPECT_LE(all.best.front().prediction.step_s, few.best.front().prediction.step_s);
+    }
+  }
+}
+
+TEST(Plan, RecomputesNoMoreThanMemoryAsks) {
+  PlanRequest request = request_for(8, 4, 32, 0);
+  request.schedules = {"1f1b"};
+  request.stages = {4};
+  request.micro_batches = {4};
+  const Plan free = plan(request).best.front();
+  EXPECT_EQ(free.candidate.recomputed, std::vector<int>(4, 0));
+  const double peak = *std::ranges::max_element(free.prediction.peak_bytes);
+  request.machine.memory_bytes = {0.5 * peak};
+  const Plan tight = plan(request).best.front();
+  EXPECT_NE(tight.candidate.recomputed, std::vector<int>(4, 0));
+  EXPECT_LE(*std::ranges::max_element(tight.prediction.peak_bytes), 0.5 * peak);
+  EXPECT_GT(tight.prediction.step_s, free.prediction.step_s);
+  EXPECT_NE(tight.why.find("recomputed"), std::string::npos) << tight.why;
+}
+
+TEST(Plan, SaysTheLeastMemoryThatWouldDo) {
+  PlanRequest request = request_for(8, 4, 32, 0.01);
+  const std::string why = refusal(request);
+  ASSERT_NE(why.find("the least that would do is "), std::string::npos) << why;
+  // That much does, and a little less does not.
+  double least = HUGE_VAL;
+  request.machine.memory_bytes.clear();
+  request.most = 1'000'000;
+  for (double gigabytes = 0.02; gigabytes < 2 && least == HUGE_VAL; gigabytes *= 1.02) {
+    request.machine.memory_bytes = {gigabytes * 1e9};
+    if (refusal(request).empty()) least = gigabytes;
+  }
+  const auto at = why.find("would do is ") + 12;
+  const std::string words = why.substr(at, why.find(" a device") - at);
+  const double said = std::stod(words) * (words.ends_with("GB") ? 1 : 1e-3);
+  EXPECT_NEAR(said, least, 0.04 * least) << why;
+}
+
+TEST(Plan, EachDeviceHasItsOwnLimit) {
+  PlanRequest request = request_for(8, 4, 16, 0);
+  request.schedules = {"1f1b"};
+  request.stages = {4};
+  request.micro_batches = {2};
+  const Plan free = plan(request).best.front();
+  const double peak = *std::ranges::max_element(free.prediction.peak_bytes);
+  request.machine.memory_bytes = {peak, peak, 0.6 * peak, peak};
+  const Plan capped = plan(request).best.front();
+  EXPECT_LE(capped.prediction.peak_bytes[2], 0.6 * peak);
+  request.machine.memory_bytes = {peak, peak, 0.01 * peak, peak};
+  EXPECT_NE(refusal(request).find("the least that would do"), std::string::npos);
+}
+
+TEST(Plan, RefusesWithReasons) {
+  PlanRequest request = request_for(8, 6, 32, 0);
+  const Plans plans = plan(request);
+  const auto has = [&](std::string_view part) {
+    return std::any_of(plans.refused.begin(), plans.refused.end(), [&](const Refused& refused) {
+      return refused.reason.find(part) != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(has("no multiple of W x B"));
+  EXPECT_TRUE(has("it steps after every micro-batch"));
+  request.no_asynchronous = "train.clip is 1";
+  const Plans without = plan(request);
+  EXPECT_TRUE(std::none_of(without.best.begin(), without.best.end(), [](const Plan& found) {
+    return found.candidate.generator->asynchronous;
+  }));
+}
+
+TEST(Plan, RefusesRequestsThatMakeNoSense) {
+  EXPECT_NE(refusal(request_for(8, 0, 32, 0)).find("--ranks is 0"), std::string::npos);
+  EXPECT_NE(refusal(request_for(8, 4, -1, 0)).find("--batch is -1"), std::string::npos);
+  PlanRequest request = request_for(8, 4, 32, 0);
+  request.ranks = 8;
+  EXPECT_NE(refusal(request).find("at most 4"), std::string::npos);
+  request = request_for(8, 4, 32, 0);
+  request.stages = {3};
+  EXPECT_NE(refusal(request).find("--stages is 3"), std::string::npos);
+  EXPECT_NE(refusal(request_for(8, 11, 13, 0)).find("no plan for 11 ranks"), std::string::npos);
+}
+
+TEST(Plan, OfTwoThousandRanksTakesASecondOrTwo) {
+  PlanRequest request = request_for(64, 2048, 2048, 16);
+  const Plans plans = plan(request);
+  EXPECT_EQ(plans.best.size(), 10U);
+  EXPECT_LT(plans.simulated, plans.considered);
+}
+
+}  // namespace
+}  // namespace chimera
