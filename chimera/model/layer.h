@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "chimera/model/dropout.h"
+#include "chimera/model/store.h"
 #include "chimera/shape/spec.h"
 #include "chimera/shape/split.h"
-#include "chimera/model/store.h"
 
 namespace chimera {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "chimera/base/dtype.h"
-#include "chimera/shape/parameters.h"
 #include "chimera/model/store.h"
+#include "chimera/shape/parameters.h"
 
 namespace chimera {
 

@@ -11,9 +11,9 @@
 
 #include "chimera/base/text.h"
 #include "chimera/model/memory_meter.h"
-#include "chimera/shape/parameters.h"
 #include "chimera/model/tensor.h"
 #include "chimera/model/testing.h"
+#include "chimera/shape/parameters.h"
 
 namespace chimera {
 namespace {

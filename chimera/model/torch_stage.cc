@@ -11,8 +11,8 @@
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/model/memory_meter.h"
-#include "chimera/shape/parameters.h"
 #include "chimera/model/tensor.h"
+#include "chimera/shape/parameters.h"
 
 namespace chimera {
 namespace {

@@ -23,9 +23,9 @@
 #include <vector>
 
 #include "chimera/model/layer.h"
-#include "chimera/shape/spec.h"
 #include "chimera/model/store.h"
 #include "chimera/runtime/stage.h"
+#include "chimera/shape/spec.h"
 
 namespace chimera {
 

@@ -38,8 +38,8 @@ struct LayerKind {
   std::string name;
   std::int64_t parameters = 0;
   double weight_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0;
-  double step_s = 0;               // the optimizer's
-  double step_bytes = 0;           // what a step needs besides, for a while
+  double step_s = 0;                    // the optimizer's
+  double step_bytes = 0;                // what a step needs besides, for a while
   std::vector<LayerPoint> points = {};  // ascending sizes, at least one
 
   // Between two sizes that were measured, on the line through them. Throws Error (kUsage) for sizes

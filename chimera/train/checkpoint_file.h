@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "chimera/shape/parameters.h"
 #include "chimera/model/safetensors.h"
+#include "chimera/shape/parameters.h"
 #include "chimera/storage/manifest.h"
 
 namespace chimera {

@@ -13,13 +13,13 @@
 #include "chimera/base/crc32c.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/job/memory_plan.h"
 #include "chimera/model/tensor.h"
 #include "chimera/runtime/tags.h"
 #include "chimera/runtime/told.h"
 #include "chimera/storage/step_folder.h"
 #include "chimera/storage/tensor_file.h"
 #include "chimera/train/checkpoint_names.h"
-#include "chimera/job/memory_plan.h"
 #include "chimera/train/together.h"
 
 namespace chimera {

@@ -18,10 +18,10 @@
 #include <string>
 
 #include "chimera/base/background.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/storage/disk.h"
 #include "chimera/storage/folder_lock.h"
 #include "chimera/storage/manifest.h"
-#include "chimera/job/train_plan.h"
 #include "chimera/train/trainer.h"
 #include "chimera/transport/transport.h"
 

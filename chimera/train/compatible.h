@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "chimera/storage/manifest.h"
 #include "chimera/job/config.h"
+#include "chimera/storage/manifest.h"
 
 namespace chimera {
 

@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "chimera/train/checkpointer.h"
 #include "chimera/job/train_plan.h"
+#include "chimera/train/checkpointer.h"
 #include "chimera/train/trainer.h"
 #include "chimera/transport/transport.h"
 

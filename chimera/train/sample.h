@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "chimera/data/tokenizer.h"
+#include "chimera/job/config.h"
 #include "chimera/model/layer.h"
 #include "chimera/model/safetensors.h"
 #include "chimera/model/store.h"
-#include "chimera/job/config.h"
 
 namespace chimera {
 

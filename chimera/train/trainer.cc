@@ -11,9 +11,9 @@
 #include "chimera/base/clock.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/job/learning_rate.h"
 #include "chimera/model/tensor.h"
 #include "chimera/runtime/tags.h"
-#include "chimera/job/learning_rate.h"
 #include "chimera/train/replicas.h"
 
 namespace chimera {

@@ -22,12 +22,12 @@
 #include <vector>
 
 #include "chimera/data/dataset.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/model/safetensors.h"
 #include "chimera/model/store.h"
 #include "chimera/model/torch_stage.h"
 #include "chimera/runtime/worker.h"
 #include "chimera/train/adamw.h"
-#include "chimera/job/train_plan.h"
 #include "chimera/train/row_parts.h"
 #include "chimera/transport/transport.h"
 

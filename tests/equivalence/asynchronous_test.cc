@@ -7,9 +7,9 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/runtime/launch.h"
 #include "chimera/runtime/tags.h"
-#include "chimera/job/train_plan.h"
 #include "chimera/train/trainer.h"
 #include "tests/equivalence/tiny.h"
 

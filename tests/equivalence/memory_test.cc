@@ -6,11 +6,11 @@
 #include "chimera/base/error.h"
 #include "chimera/base/file.h"
 #include "chimera/base/text.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/runtime/launch.h"
 #include "chimera/runtime/tags.h"
 #include "chimera/schedule/csv_form.h"
 #include "chimera/schedule/text_form.h"
-#include "chimera/job/train_plan.h"
 #include "chimera/train/trainer.h"
 #include "tests/equivalence/tiny.h"
 

@@ -10,15 +10,15 @@
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/base/random.h"
+#include "chimera/job/learning_rate.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/model/layer.h"
 #include "chimera/model/memory_meter.h"
-#include "chimera/shape/parameters.h"
 #include "chimera/model/store.h"
 #include "chimera/runtime/launch.h"
 #include "chimera/runtime/tags.h"
+#include "chimera/shape/parameters.h"
 #include "chimera/train/adamw.h"
-#include "chimera/job/learning_rate.h"
-#include "chimera/job/train_plan.h"
 #include "chimera/train/trainer.h"
 
 namespace chimera::tiny {

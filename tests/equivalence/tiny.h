@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "chimera/data/dataset.h"
-#include "chimera/model/safetensors.h"
 #include "chimera/job/config.h"
+#include "chimera/model/safetensors.h"
 #include "chimera/transport/transport.h"
 
 namespace chimera::tiny {

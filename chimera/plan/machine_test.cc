@@ -1,0 +1,97 @@
+#include "chimera/plan/machine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "chimera/base/error.h"
+
+namespace chimera {
+namespace {
+
+constexpr const char* kText = R"(
+format = "chimera-machine-1"
+name = "two nodes"
+source = "round numbers"
+nodes = 2
+devices_per_node = 2
+memory_gb = [10, 10, 6, 10]
+reserved_gb = 1
+[p2p.within]
+latency_s = 1e-6
+bytes_per_s = 2e10
+[p2p.between]
+latency_s = 1e-5
+bytes_per_s = 1e9
+[all_reduce]
+latency_s = 2e-5
+bytes_per_s = 5e8
+)";
+
+std::string machine_refusal(const std::string& text) {
+  try {
+    (void)parse_machine(text, "m.toml");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUsage);
+    return error.what();
+  }
+  return "";
+}
+
+std::string changed(std::string_view from, std::string_view to) {
+  std::string text = kText;
+  text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+TEST(Machine, IsReadAndPrintedTheSame) {
+  const Machine machine = parse_machine(kText, "m.toml");
+  EXPECT_EQ(machine.devices(), 4);
+  EXPECT_EQ(machine.node(2), 1);
+  EXPECT_DOUBLE_EQ(machine.limit_bytes(2), 5e9);
+  EXPECT_DOUBLE_EQ(machine.within.p2p.bandwidth, 2e10);
+  EXPECT_EQ(machine.within.reduce, machine.between.reduce);
+  EXPECT_EQ(parse_machine(print(machine), "again"), machine);
+  for (const std::string_view name : kPresets) {
+    const Machine known = preset(name);
+    EXPECT_EQ(parse_machine(print(known), name), known);
+    EXPECT_FALSE(known.source.empty());
+  }
+}
+
+TEST(Machine, WithoutMemoryHasNoLimit) {
+  EXPECT_EQ(parse_machine(changed("memory_gb = [10, 10, 6, 10]\nreserved_gb = 1", ""), "m")
+                .limit_bytes(3),
+            HUGE_VAL);
+}
+
+TEST(Machine, RefusalsNameFileKeyAndValue) {
+  struct Case {
+    std::string text, part;
+  };
+  const std::vector<Case> cases = {
+      {changed("nodes = 2", "nodes = 0"), "m.toml: nodes is 0"},
+      {changed("nodes = 2", "nodes = -3"), "m.toml: nodes is -3"},
+      {changed("nodes = 2", "nodes = 9999999"), "at most"},
+      {changed("nodes = 2", "nods = 2"), "nodes is missing"},
+      {changed("name =", "colour = 1\nname ="), "unknown key 'colour'"},
+      {changed("[10, 10, 6, 10]", "[10, 10]"), "one for each of the 4 devices"},
+      {changed("[10, 10, 6, 10]", "[10, 10, 0, 10]"), "a number above 0"},
+      {changed("[10, 10, 6, 10]", "0.5"), "reserved_gb is 1"},
+      {changed("latency_s = 1e-6", "latency_s = -1"), "p2p: within: latency_s is -1"},
+      {changed("bytes_per_s = 5e8", ""), "all_reduce: bytes_per_s is missing"},
+      {changed("bytes_per_s = 5e8", "bytes_per_s = 0"), "a number above 0"},
+      {changed("[p2p.between]", "[p2p.betwen]"), "between is missing"},
+      {changed("chimera-machine-1", "other"), "format is"},
+      {"nodes = ", "m.toml:1:"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_NE(machine_refusal(c.text).find(c.part), std::string::npos) << machine_refusal(c.text);
+  }
+  EXPECT_THROW((void)load_machine("piz-dant"), Error);
+  EXPECT_THROW((void)load_machine("no/such.toml"), Error);
+}
+
+}  // namespace
+}  // namespace chimera
