@@ -47,7 +47,7 @@ std::string recompute_text(const Candidate& candidate) {
 
 struct PlanColumn {
   std::string_view title;
-  std::string (*text)(const Plan& plan);
+  std::string (*text)(const Plan&);
 };
 
 constexpr auto kPlanColumns = std::to_array<PlanColumn>({
@@ -65,6 +65,10 @@ constexpr auto kPlanColumns = std::to_array<PlanColumn>({
     {"seq/s", [](const Plan& p) { return fixed(p.prediction.throughput, 1); }},
     {"bubble", [](const Plan& p) { return fixed(p.prediction.bubble_ratio, 3); }},
     {"peak", [](const Plan& p) { return bytes_text(highest(p.prediction.peak_bytes)); }},
+    {"kind",
+     [](const Plan& p) -> std::string {
+       return p.candidate.generator->asynchronous ? "async" : "sync";
+     }},
 });
 
 // First cells are titles.

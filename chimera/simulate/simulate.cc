@@ -13,10 +13,10 @@
 // All-reduces share the links of their members, so on each worker they go one after the other, in
 // the order in which they were ready (begun by all members): two of them in one idle region of a
 // worker take as long as both together, which the paper leaves open. A sum runs from
-// max(ready, end of the sums before it on any member) for its cost. Which sum is next is known when
-// no worker can go on: whatever is begun later, is begun after one of the waiting sums ended, and so
-// is ready later than the first of them. So the walk goes as far as it can, the sum that was ready
-// first gets its times, and the walk goes on. Messages and sums do not slow each other.
+// max(ready, end of the sums before it on any member) for its cost. Which sum is next is known
+// when no worker can go on: whatever is begun later, is begun after one of the waiting sums ended,
+// and so is ready later than the first of them. So the walk goes as far as it can, the sum that was
+// ready first gets its times, and the walk goes on. Messages and sums do not slow each other.
 //
 // Tests: simulate_test.cc.
 #include "chimera/simulate/simulate.h"

@@ -84,8 +84,8 @@ TEST(Simulate, SendsMessagesOfOneChannelOneAfterTheOther) {
   EXPECT_DOUBLE_EQ(makespan(simulate(program, costs)), 13 + 1 + 1 + 3 * 4 + 1);
 }
 
-// D = 4, B = 2F: workers 1 and 2 end at 14, workers 0 and 3 at 16; stages 1 and 2 lie on the former,
-// 0 and 3 on the latter. So the sums of each pair of workers take turns.
+// D = 4, B = 2F: workers 1 and 2 end at 14, workers 0 and 3 at 16; stages 1 and 2 lie on the
+// former, 0 and 3 on the latter. So the sums of each pair of workers take turns.
 TEST(Simulate, ReductionsOfOneWorkerGoOneAfterTheOther) {
   const Schedule schedule = generate("chimera", {.stages = 4, .micros = 4});
   Costs costs = Costs::uniform(4, 1, 2);
