@@ -16,7 +16,8 @@
 // max(ready, end of the sums before it on any member) for its cost. Which sum is next is known when
 // no worker can go on: whatever is begun later, is begun after one of the waiting sums ended, and so
 // is ready later than the first of them. So the walk goes as far as it can, the sum that was ready
-// first gets its times, and the walk goes on. Messages and sums do not slow each other.
+// first gets its times, and the walk goes on. With Costs::reduces_together sums are not limited by
+// those links, and each runs from when it is ready. Messages and sums do not slow each other.
 //
 // Tests: simulate_test.cc.
 #include "chimera/simulate/simulate.h"
@@ -160,7 +161,9 @@ class Simulator {
     ready_.erase(next);
     double start = reduction.ready_s;
     const std::vector<int>& holders = holders_[static_cast<std::size_t>(reduction.stage)];
-    for (const int worker : holders) start = std::max(start, sums_end_[at(worker)]);
+    if (!costs_.reduces_together) {
+      for (const int worker : holders) start = std::max(start, sums_end_[at(worker)]);
+    }
     reduction.end_s = start + costs_.reduce(reduction.stage);
     for (const int worker : holders) sums_end_[at(worker)] = reduction.end_s;
     return true;
