@@ -12,10 +12,10 @@
 namespace chimera {
 namespace {
 
-bool asynchronous(const Run& run) { return generator(run.schedule).asynchronous; }
-bool halves(const Run& run) { return run.method == Method::kHalving; }
+bool asynchronous(const PaperRun& run) { return generator(run.schedule).asynchronous; }
+bool halves(const PaperRun& run) { return run.method == Method::kHalving; }
 
-Spec spec_of(const Run& run) {
+Spec spec_of(const PaperRun& run) {
   Spec spec{.stages = run.stages, .micros = halves(run) ? 2 * run.micros : run.micros};
   if (generator(run.schedule).paired) {
     spec.pairs = run.pipes / 2;
@@ -26,7 +26,7 @@ Spec spec_of(const Run& run) {
 
 // A forward of halving handles two of the backward's micro-batches at once, and is as fast as one
 // micro-batch of that size, not as two of half of it.
-Costs costs_of(const Run& run, const Profile& profile, const Machine& machine) {
+Costs costs_of(const PaperRun& run, const Profile& profile, const Machine& machine) {
   Layout layout = layout_of(run, profile);
   Costs costs = layout_costs(profile, machine, layout);
   if (!halves(run)) return costs;
@@ -50,11 +50,11 @@ double end_of_steps(const Program& once, int steps, const Costs& costs) {
 }
 
 // Enough for a run to be as full as it gets.
-int steps_to_fill(const Run& run) { return 4 + 4 * run.stages / run.micros; }
+int steps_to_fill(const PaperRun& run) { return 4 + 4 * run.stages / run.micros; }
 
 }  // namespace
 
-Layout layout_of(const Run& run, const Profile& profile) {
+Layout layout_of(const PaperRun& run, const Profile& profile) {
   const int blocks = static_cast<int>(profile.blocks.size());
   const auto stages = static_cast<std::size_t>(run.stages);
   if (blocks % run.stages != 0) {
@@ -69,14 +69,14 @@ Layout layout_of(const Run& run, const Profile& profile) {
           .recomputed = std::vector<int>(stages, run.recompute ? each : 0)};
 }
 
-Program program_of(const Run& run, int steps) {
+Program program_of(const PaperRun& run, int steps) {
   Spec spec = spec_of(run);
   if (asynchronous(run)) spec.steps = steps;
   const std::vector<bool> all(static_cast<std::size_t>(run.stages), run.recompute);
   return lower(with_recompute(generate(run.schedule, spec), all));
 }
 
-double step_seconds(const Run& run, const Profile& profile, const Machine& machine) {
+double step_seconds(const PaperRun& run, const Profile& profile, const Machine& machine) {
   const Costs costs = costs_of(run, profile, machine);
   if (!asynchronous(run)) {
     const Program once = program_of(run);
@@ -87,11 +87,11 @@ double step_seconds(const Run& run, const Profile& profile, const Machine& machi
   return (end(2 * steps) - end(steps)) / steps;
 }
 
-double throughput(const Run& run, const Profile& profile, const Machine& machine) {
+double throughput(const PaperRun& run, const Profile& profile, const Machine& machine) {
   return run.batch() / step_seconds(run, profile, machine);
 }
 
-Peaks peaks(const Run& run, const Profile& profile, const Machine& machine) {
+Peaks peaks(const PaperRun& run, const Profile& profile, const Machine& machine) {
   const Program program = program_of(run, asynchronous(run) ? steps_to_fill(run) : 1);
   const Timeline timeline = simulate(program, costs_of(run, profile, machine));
   std::vector<double> bytes;
@@ -103,9 +103,9 @@ Peaks peaks(const Run& run, const Profile& profile, const Machine& machine) {
   return {.most = *most, .least = *least};
 }
 
-double equal_bubble_ratio(const Run& run) {
+double equal_bubble_ratio(const PaperRun& run) {
   if (asynchronous(run)) return 0;
-  Run plain = run;
+  PaperRun plain = run;
   plain.recompute = false;
   return bubble_ratio(simulate(program_of(plain), Costs::uniform(run.stages, 1, 1)));
 }

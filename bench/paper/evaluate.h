@@ -12,7 +12,7 @@
 
 namespace chimera {
 
-struct Run {
+struct PaperRun {
   std::string schedule;  // of the table of generate.h
   int width = 1;         // W
   int stages = 1;        // D
@@ -26,26 +26,28 @@ struct Run {
 };
 
 // Stages of equal numbers of blocks. Throws Error (kUsage) where the blocks cannot be cut so.
-[[nodiscard]] Layout layout_of(const Run& run, const Profile& profile);
+[[nodiscard]] Layout layout_of(const PaperRun& run, const Profile& profile);
 
 // Lowered; of so many steps, where the schedule is asynchronous.
-[[nodiscard]] Program program_of(const Run& run, int steps = 1);
+[[nodiscard]] Program program_of(const PaperRun& run, int steps = 1);
 
 // Seconds of a step among others: a synchronous one overlaps the start of the next one with its
 // all-reduce (the paper's region c), an asynchronous one never drains.
-[[nodiscard]] double step_seconds(const Run& run, const Profile& profile, const Machine& machine);
+[[nodiscard]] double step_seconds(const PaperRun& run, const Profile& profile,
+                                  const Machine& machine);
 
 // Sequences per second.
-[[nodiscard]] double throughput(const Run& run, const Profile& profile, const Machine& machine);
+[[nodiscard]] double throughput(const PaperRun& run, const Profile& profile,
+                                const Machine& machine);
 
 // Bytes that the fullest and the emptiest worker need, with what the machine reserves.
 struct Peaks {
   double most = 0, least = 0;
 };
-[[nodiscard]] Peaks peaks(const Run& run, const Profile& profile, const Machine& machine);
+[[nodiscard]] Peaks peaks(const PaperRun& run, const Profile& profile, const Machine& machine);
 
 // As the paper counts it, for equal stages with backwards as long as forwards and nothing else that
 // costs; 0 for an asynchronous schedule.
-[[nodiscard]] double equal_bubble_ratio(const Run& run);
+[[nodiscard]] double equal_bubble_ratio(const PaperRun& run);
 
 }  // namespace chimera

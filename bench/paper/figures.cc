@@ -46,7 +46,7 @@ FigurePoint read_point(const Line& line) {
                     .model = line.text(5),
                     .nodes = line.count(6),
                     .run = {}};
-  Run& run = point.run;
+  PaperRun& run = point.run;
   run.schedule = line.text(7);
   if (!line.text(8).empty()) run.method = method(line.text(8));
   run.stages = line.count(9);
@@ -83,8 +83,8 @@ const Profile& Models::of(std::string_view model) const {
   if (model == "bert48") return bert48;
   if (model == "gpt2") return gpt2;
   if (model == "gpt2-32") return gpt2_half;
-  throw Error(ErrorCode::kData, cat("figures.csv names the model '", model,
-                                    "'; expected bert48, gpt2 or gpt2-32"));
+  throw Error(ErrorCode::kData,
+              cat("figures.csv names the model '", model, "'; expected bert48, gpt2 or gpt2-32"));
 }
 
 Models load_models(const std::string& folder) {

@@ -16,7 +16,7 @@ struct FigurePoint {
   std::string use;       // fitted, predicted
   std::string model;     // bert48, gpt2, gpt2-32
   int nodes = 0;
-  Run run;
+  PaperRun run;
 };
 
 // Throws Error (kData) with the line of what is not as the file's head says.

@@ -38,7 +38,7 @@ reserved_gb = 0.25
 time_scale = {time_scale}
 action_s = {action_s}
 all_reduce_by = "{by}"
-all_reduces_go = "{go}"
+all_reduces_at_once = {at_once}
 [p2p]
 latency_s = {p2p_latency_s}
 bytes_per_s = {p2p_bytes_per_s}
@@ -51,7 +51,7 @@ bytes_per_s = {all_reduce_bytes_per_s}
 def simulate(constants, options, scratch):
     """The rows of paper_figures with these constants."""
     (scratch / "machine.toml").write_text(
-        MACHINE.format(**constants, by=options.by, go=options.go))
+        MACHINE.format(**constants, by=options.by, at_once=options.at_once))
     subprocess.run(
         ["python3", FOLDER / "profiles.py", "--folder", scratch,
          "--gpt2-efficiency", str(constants["gpt2_efficiency"])], check=True)
@@ -65,7 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--program", default=FOLDER.parents[1] / "build/core/paper_figures")
     parser.add_argument("--by", default="ring", help="all-reduces by: ring or halving")
-    parser.add_argument("--go", default="together", help="all-reduces go: together or in turn")
+    parser.add_argument("--at-once", type=int, default=2, help="all-reduces of a worker")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)

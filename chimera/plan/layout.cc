@@ -189,11 +189,11 @@ Costs layout_costs(const Profile& profile, const Machine& machine, const Layout&
     add_compute(machine, stages[stage], layout.sequences, costs);
     const int ranks = layout.width * static_cast<int>(layout.placement.holders(stage).size());
     const Link& hop = links_of_group(machine, layout, stage).reduce;
-    costs.reduce_s.push_back((machine.ring ? ring_s : rabenseifner_s)(
-        hop, ranks, gradient_of(stages[stage])));
+    costs.reduce_s.push_back(
+        (machine.ring ? ring_s : rabenseifner_s)(hop, ranks, gradient_of(stages[stage])));
     if (stage + 1 < stages.count()) costs.boundary_bytes.push_back(stages.output_bytes(stage));
   }
-  costs.reduces_together = machine.reduces_together;
+  costs.reduces_at_once = machine.reduces_at_once;
   costs.step_s = machine.time_scale * profile.step_s;
   add_links(machine, layout, costs);
   return costs;

@@ -30,7 +30,7 @@ reserved_gb = 0.25
 time_scale = 1.427
 action_s = 0
 all_reduce_by = "ring"
-all_reduces_go = "together"
+all_reduces_at_once = 2
 
 [p2p]
 latency_s = 2e-5
@@ -154,7 +154,9 @@ Machine parse_machine(std::string_view text, std::string_view source) {
   read_links(table.table("p2p"), machine.within.p2p, machine.between.p2p);
   read_links(table.table("all_reduce"), machine.within.reduce, machine.between.reduce);
   machine.ring = read_choice(table, "all_reduce_by", "halving", "ring");
-  machine.reduces_together = read_choice(table, "all_reduces_go", "in turn", "together");
+  constexpr std::int64_t kMostAtOnce = 1 << 10;
+  machine.reduces_at_once =
+      static_cast<int>(std::min(kMostAtOnce, table.integer("all_reduces_at_once", 1, 1)));
   table.finish();
   return machine;
 }
@@ -172,7 +174,9 @@ std::string print(const Machine& machine) {
       << "\ntime_scale = " << toml_number(machine.time_scale)
       << "\naction_s = " << toml_number(machine.action_s) << "\n";
   if (machine.ring) out << "all_reduce_by = \"ring\"\n";
-  if (machine.reduces_together) out << "all_reduces_go = \"together\"\n";
+  if (machine.reduces_at_once > 1) {
+    out << "all_reduces_at_once = " << machine.reduces_at_once << "\n";
+  }
   print_links(out, "p2p", machine.within.p2p, machine.between.p2p);
   print_links(out, "all_reduce", machine.within.reduce, machine.between.reduce);
   return out.str();

@@ -16,8 +16,8 @@
 // max(ready, end of the sums before it on any member) for its cost. Which sum is next is known when
 // no worker can go on: whatever is begun later, is begun after one of the waiting sums ended, and so
 // is ready later than the first of them. So the walk goes as far as it can, the sum that was ready
-// first gets its times, and the walk goes on. With Costs::reduces_together sums are not limited by
-// those links, and each runs from when it is ready. Messages and sums do not slow each other.
+// first gets its times, and the walk goes on. With Costs::reduces_at_once a worker has so many such
+// lanes. Messages and sums do not slow each other.
 //
 // Tests: simulate_test.cc.
 #include "chimera/simulate/simulate.h"
@@ -68,6 +68,10 @@ void check(const Costs& costs, int stages) {
   check_times(costs.backward_input_s, stages, "input-gradient times", true);
   check_times(costs.boundary_bytes, stages - 1, "boundary sizes", true);
   check_times({costs.step_s}, 1, "step times", false);
+  if (costs.reduces_at_once < 1) {
+    throw Error(ErrorCode::kUsage, cat("costs: a worker takes part in ", costs.reduces_at_once,
+                                       " all-reduces at once; expected at least 1"));
+  }
   check_link(costs.link);
   for (const auto& [ends, link] : costs.links) check_link(link);
   for (std::size_t stage = 0; stage < costs.backward_input_s.size(); ++stage) {
@@ -86,7 +90,8 @@ class Simulator {
       : program_(program),
         costs_(costs),
         free_(program.rows.size(), 0.0),
-        sums_end_(free_),
+        sums_end_(free_.size(),
+                  std::vector<double>(static_cast<std::size_t>(costs.reduces_at_once), 0.0)),
         rounds_(program) {
     for (int stage = 0; stage < program.source.stages(); ++stage) {
       holders_.push_back(program.source.placement.holders(stage));
@@ -161,12 +166,16 @@ class Simulator {
     ready_.erase(next);
     double start = reduction.ready_s;
     const std::vector<int>& holders = holders_[static_cast<std::size_t>(reduction.stage)];
-    if (!costs_.reduces_together) {
-      for (const int worker : holders) start = std::max(start, sums_end_[at(worker)]);
-    }
+    for (const int worker : holders) start = std::max(start, *next_lane(worker));
     reduction.end_s = start + costs_.reduce(reduction.stage);
-    for (const int worker : holders) sums_end_[at(worker)] = reduction.end_s;
+    for (const int worker : holders) *next_lane(worker) = reduction.end_s;
     return true;
+  }
+
+  // When the worker can next take part in a sum.
+  [[nodiscard]] std::vector<double>::iterator next_lane(int worker) {
+    std::vector<double>& lanes = sums_end_[at(worker)];
+    return std::min_element(lanes.begin(), lanes.end());
   }
 
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -216,8 +225,8 @@ class Simulator {
   const Program& program_;
   const Costs& costs_;
   std::vector<double> free_;
-  std::vector<double> sums_end_;           // of each worker, those that have times
-  std::vector<std::vector<int>> holders_;  // of each stage
+  std::vector<std::vector<double>> sums_end_;  // of each worker, the last in each of its lanes
+  std::vector<std::vector<int>> holders_;      // of each stage
   std::map<ChannelEnds, Channel> channels_;
   Rounds<Reduction> rounds_;
   std::vector<Reduction*> ready_;  // begun by all members, and without times
