@@ -120,7 +120,8 @@ def speedups(figures):
     first = largest[0]
     for row in largest[1:]:
         paper, ours = (first_v / v for first_v, v in zip(pair(first), pair(row)))
-        lines.append(f"| {row['scheme']} | {paper:.2f} | {ours:.2f} | {100 * (ours / paper - 1):+.1f} % |")
+        error = 100 * (ours / paper - 1)
+        lines.append(f"| {row['scheme']} | {paper:.2f} | {ours:.2f} | {error:+.1f} % |")
     return "\n".join(lines)
 
 
