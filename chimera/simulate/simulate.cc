@@ -16,8 +16,7 @@
 // max(ready, end of the sums before it on any member) for its cost. Which sum is next is known when
 // no worker can go on: whatever is begun later, is begun after one of the waiting sums ended, and so
 // is ready later than the first of them. So the walk goes as far as it can, the sum that was ready
-// first gets its times, and the walk goes on. With Costs::reduces_at_once a worker has so many such
-// lanes. Messages and sums do not slow each other.
+// first gets its times, and the walk goes on. Messages and sums do not slow each other.
 //
 // Tests: simulate_test.cc.
 #include "chimera/simulate/simulate.h"
@@ -172,7 +171,7 @@ class Simulator {
     return true;
   }
 
-  // When the worker can next take part in a sum.
+  // When the worker can next take part in a sum: it has a lane for each of reduces_at_once.
   [[nodiscard]] std::vector<double>::iterator next_lane(int worker) {
     std::vector<double>& lanes = sums_end_[at(worker)];
     return std::min_element(lanes.begin(), lanes.end());
