@@ -170,13 +170,13 @@ std::string print(const Machine& machine) {
   for (const double bytes : machine.memory_bytes) memory.push_back(toml_number(bytes / kGiga));
   if (memory.size() == 1) out << "memory_gb = " << memory.front() << "\n";
   if (memory.size() > 1) out << "memory_gb = [" << join(memory) << "]\n";
-  out << "reserved_gb = " << toml_number(machine.reserved_bytes / kGiga)
-      << "\ntime_scale = " << toml_number(machine.time_scale)
-      << "\naction_s = " << toml_number(machine.action_s) << "\n";
   if (machine.ring) out << "all_reduce_by = \"ring\"\n";
   if (machine.reduces_at_once > 1) {
     out << "all_reduces_at_once = " << machine.reduces_at_once << "\n";
   }
+  out << "reserved_gb = " << toml_number(machine.reserved_bytes / kGiga)
+      << "\ntime_scale = " << toml_number(machine.time_scale)
+      << "\naction_s = " << toml_number(machine.action_s) << "\n";
   print_links(out, "p2p", machine.within.p2p, machine.between.p2p);
   print_links(out, "all_reduce", machine.within.reduce, machine.between.reduce);
   return out.str();
