@@ -178,7 +178,7 @@ double ring_s(const Link& hop, int ranks, double bytes) {
 std::vector<double> gradient_bytes(const Profile& profile, const Layout& layout) {
   const Stages stages(profile, layout);
   std::vector<double> bytes;
-  bytes.reserve(at(stages.count()));
+  bytes.reserve(static_cast<std::size_t>(stages.count()));
   for (int stage = 0; stage < stages.count(); ++stage) bytes.push_back(gradient_of(stages[stage]));
   return bytes;
 }
