@@ -4,7 +4,8 @@
 From the points of figures 14 and 15 that figures.csv marks as fitted: all six schemes alike, on the
 two smaller machines of each model; least squares of the logarithm of simulated over measured. No
 constant knows a scheme. What is held (HELD) is set to 0 or a usual value, for the fit finds nothing
-in it: left free, it goes to its bound. Needs scipy (pip install scipy) and build/core/paper_figures.
+in it: left free, it goes to its bound. Needs scipy (pip install scipy) and the built program
+build/core/paper_figures.
 """
 
 import argparse
