@@ -5,6 +5,7 @@
 #   make build   set up and build: the program is build/chimera
 #   make lint    formatting and clang-tidy; make format: formatting alone
 #   make bench   the measurements of docs/results
+#   make paper   the Chimera paper's figures, simulated: CSV, and docs/results/paper.md
 #   make core    build and test the part without torch, from nothing in under 30 s
 #   make asan | tsan | dev    build and test one preset
 #   make clean   remove build/
@@ -14,7 +15,7 @@ JOBS ?= $(shell nproc)
 CONFIGURE_FLAGS ?= -DCHIMERA_WERROR=$(if $(filter true 1,$(CI)),ON,OFF)
 PROMPT ?= And God said
 
-.PHONY: demo test build lint format bench setup core asan tsan dev clean
+.PHONY: demo test build lint format bench paper setup core asan tsan dev clean
 .DEFAULT_GOAL := build
 
 build: setup
@@ -44,6 +45,14 @@ dev: setup
 
 bench: build
 	bench/run.sh
+
+# The program's output alone goes to standard output, for `make -s paper > figures.csv`.
+paper:
+	@{ tools/setup.sh core && cmake --preset core $(CONFIGURE_FLAGS) && \
+	  cmake --build --preset core --parallel $(JOBS) --target paper_figures; } >&2
+	@build/core/paper_figures >build/core/paper.csv
+	@python3 bench/paper/report.py build/core/paper.csv docs/results
+	@cat build/core/paper.csv
 
 lint:
 	tools/setup.sh lint

@@ -112,7 +112,7 @@ void add_compute(const Machine& machine, const StageLayers& layers, int sequence
   costs.stage_step_s.push_back(machine.time_scale * step);
 }
 
-double gradient_bytes(const StageLayers& layers) {
+double gradient_of(const StageLayers& layers) {
   double bytes = 0;
   for (const LayerKind* kind : layers.kinds) bytes += kind->gradient_bytes;
   return bytes;
@@ -170,16 +170,30 @@ double rabenseifner_s(const Link& hop, int ranks, double bytes) {
   return 2 * std::log2(ranks) * hop.latency_s + 2 * others * bytes / hop.bandwidth;
 }
 
+double ring_s(const Link& hop, int ranks, double bytes) {
+  return 2 * (ranks - 1.0) * (hop.latency_s + bytes / ranks / hop.bandwidth);
+}
+
+std::vector<double> gradient_bytes(const Profile& profile, const Layout& layout) {
+  const Stages stages(profile, layout);
+  std::vector<double> bytes;
+  bytes.reserve(static_cast<std::size_t>(stages.count()));
+  for (int stage = 0; stage < stages.count(); ++stage) bytes.push_back(gradient_of(stages[stage]));
+  return bytes;
+}
+
 Costs layout_costs(const Profile& profile, const Machine& machine, const Layout& layout) {
   const Stages stages(profile, layout);
   Costs costs;
   for (int stage = 0; stage < stages.count(); ++stage) {
     add_compute(machine, stages[stage], layout.sequences, costs);
     const int ranks = layout.width * static_cast<int>(layout.placement.holders(stage).size());
-    costs.reduce_s.push_back(rabenseifner_s(links_of_group(machine, layout, stage).reduce, ranks,
-                                            gradient_bytes(stages[stage])));
+    const Link& hop = links_of_group(machine, layout, stage).reduce;
+    costs.reduce_s.push_back(
+        (machine.ring ? ring_s : rabenseifner_s)(hop, ranks, gradient_of(stages[stage])));
     if (stage + 1 < stages.count()) costs.boundary_bytes.push_back(stages.output_bytes(stage));
   }
+  costs.reduces_at_once = machine.reduces_at_once;
   costs.step_s = machine.time_scale * profile.step_s;
   add_links(machine, layout, costs);
   return costs;

@@ -22,6 +22,11 @@ struct Layout {
 
 // Time of an all-reduce over `ranks`: Rabenseifner's 2 log2(r) alpha + 2 (r - 1) / r beta L.
 [[nodiscard]] double rabenseifner_s(const Link& hop, int ranks, double bytes);
+// Along a ring, as GLOO does it: 2 (r - 1) (alpha + beta L / r).
+[[nodiscard]] double ring_s(const Link& hop, int ranks, double bytes);
+
+// The gradient that each stage's all-reduce adds up.
+[[nodiscard]] std::vector<double> gradient_bytes(const Profile& profile, const Layout& layout);
 
 // `layout` fits the profile: as many blocks in the split as the profile has. Messages between
 // workers that lie on one node in every group go over its links; an all-reduce whose stage group

@@ -30,6 +30,10 @@ struct Machine {
     friend bool operator==(const Links&, const Links&) = default;
   };
   Links within, between;  // nodes
+  // How all-reduces are done: along a ring, or by halving and doubling; and in how many of them a
+  // worker takes part at a time.
+  bool ring = false;
+  int reduces_at_once = 1;
 
   [[nodiscard]] int devices() const { return nodes * devices_per_node; }
   [[nodiscard]] int node(int rank) const { return rank / devices_per_node; }

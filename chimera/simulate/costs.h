@@ -33,8 +33,10 @@ struct Costs {
       boundary_bytes;  // activation and gradient between stages s and s + 1; or empty
 
   // How long the sum takes once its last member has begun, alone on its members' links; or empty.
-  // A worker's all-reduces go one after the other (simulate.cc).
+  // A worker takes part in so many at a time, the others wait (simulate.cc): one, where they share
+  // its link; more, where a thread for each is what limits them.
   std::vector<double> reduce_s;
+  int reduces_at_once = 1;
   double step_s = 0;                 // of each of the optimizer's steps
   std::vector<double> stage_step_s;  // and of each stage that it steps; or empty
 

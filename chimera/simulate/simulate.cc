@@ -67,6 +67,10 @@ void check(const Costs& costs, int stages) {
   check_times(costs.backward_input_s, stages, "input-gradient times", true);
   check_times(costs.boundary_bytes, stages - 1, "boundary sizes", true);
   check_times({costs.step_s}, 1, "step times", false);
+  if (costs.reduces_at_once < 1) {
+    throw Error(ErrorCode::kUsage, cat("costs: a worker takes part in ", costs.reduces_at_once,
+                                       " all-reduces at once; expected at least 1"));
+  }
   check_link(costs.link);
   for (const auto& [ends, link] : costs.links) check_link(link);
   for (std::size_t stage = 0; stage < costs.backward_input_s.size(); ++stage) {
@@ -85,7 +89,8 @@ class Simulator {
       : program_(program),
         costs_(costs),
         free_(program.rows.size(), 0.0),
-        sums_end_(free_),
+        sums_end_(free_.size(),
+                  std::vector<double>(static_cast<std::size_t>(costs.reduces_at_once), 0.0)),
         rounds_(program) {
     for (int stage = 0; stage < program.source.stages(); ++stage) {
       holders_.push_back(program.source.placement.holders(stage));
@@ -160,10 +165,16 @@ class Simulator {
     ready_.erase(next);
     double start = reduction.ready_s;
     const std::vector<int>& holders = holders_[static_cast<std::size_t>(reduction.stage)];
-    for (const int worker : holders) start = std::max(start, sums_end_[at(worker)]);
+    for (const int worker : holders) start = std::max(start, *next_lane(worker));
     reduction.end_s = start + costs_.reduce(reduction.stage);
-    for (const int worker : holders) sums_end_[at(worker)] = reduction.end_s;
+    for (const int worker : holders) *next_lane(worker) = reduction.end_s;
     return true;
+  }
+
+  // When the worker can next take part in a sum: it has a lane for each of reduces_at_once.
+  [[nodiscard]] std::vector<double>::iterator next_lane(int worker) {
+    std::vector<double>& lanes = sums_end_[at(worker)];
+    return std::min_element(lanes.begin(), lanes.end());
   }
 
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -213,8 +224,8 @@ class Simulator {
   const Program& program_;
   const Costs& costs_;
   std::vector<double> free_;
-  std::vector<double> sums_end_;           // of each worker, those that have times
-  std::vector<std::vector<int>> holders_;  // of each stage
+  std::vector<std::vector<double>> sums_end_;  // of each worker, the last in each of its lanes
+  std::vector<std::vector<int>> holders_;      // of each stage
   std::map<ChannelEnds, Channel> channels_;
   Rounds<Reduction> rounds_;
   std::vector<Reduction*> ready_;  // begun by all members, and without times

@@ -156,6 +156,19 @@ TEST(Simulate, RefusesCostsThatMakeNoSense) {
   EXPECT_THROW((void)simulate(program, costs), Error);
 }
 
+TEST(Simulate, LetsAWorkerTakePartInAsManyAllReducesAtOnceAsTheCostsSay) {
+  const Program program =
+      lower(generate("chimera", {.stages = 2, .micros = 2}), ReducePolicy::kAtEnd);
+  Costs costs = Costs::uniform(2, 1, 1);
+  const double computed = makespan(simulate(program, costs));
+  costs.reduce_s = {4, 4};
+  EXPECT_DOUBLE_EQ(makespan(simulate(program, costs)), computed + 8);
+  costs.reduces_at_once = 2;
+  EXPECT_DOUBLE_EQ(makespan(simulate(program, costs)), computed + 4);
+  costs.reduces_at_once = 0;
+  EXPECT_THROW((void)simulate(program, costs), Error);
+}
+
 TEST(Simulate, RefusesAProgramThatCannotEnd) {
   Program program = lower(generate("1f1b", {.stages = 2, .micros = 2}));
   std::swap(program.rows[1].front(), program.rows[1].back());
