@@ -57,12 +57,14 @@ double unoverlapped(const Timeline& timeline, const Costs& costs) {
   double most = 0;
   for (const auto& row : timeline.rows) {
     const Regions regions = regions_of(row);
-    double done = 0;
+    // Sums that go on at a time; each takes the lane that is free first.
+    std::vector<double> lanes(static_cast<std::size_t>(costs.reduces_at_once), 0.0);
     for (const auto& [complete_s, stage] : regions.complete) {
-      done = std::max(done, complete_s) + costs.reduce(stage);
+      double& lane = *std::min_element(lanes.begin(), lanes.end());
+      lane = std::max(lane, complete_s) + costs.reduce(stage);
     }
     // The worker's next forward begins so much after this step's end as its first began.
-    most = std::max(most, done - (step_s + regions.first_start_s));
+    most = std::max(most, largest(lanes) - (step_s + regions.first_start_s));
   }
   return std::max(0.0, most);
 }

@@ -39,6 +39,8 @@ struct EquationOne {
 // the first to the worker's end,
 //
 //   unoverlapped = max(0, max(0, A_first - ab) + A_second - c).
+//
+// Where a machine does several at once (Costs::reduces_at_once), each has the region to itself.
 [[nodiscard]] EquationOne equation_one(const Program& program, const Costs& costs);
 
 }  // namespace chimera
