@@ -31,6 +31,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/base/turns.h"
 #include "chimera/schedule/rounds.h"
 #include "chimera/schedule/transfers.h"
 #include "chimera/schedule/walk.h"
@@ -85,7 +86,7 @@ class Simulator {
       : program_(program),
         costs_(costs),
         free_(program.rows.size(), 0.0),
-        sums_end_(free_),
+        sums_(program.rows.size()),
         rounds_(program) {
     for (int stage = 0; stage < program.source.stages(); ++stage) {
       holders_.push_back(program.source.placement.holders(stage));
@@ -115,7 +116,7 @@ class Simulator {
 
  private:
   struct Channel {
-    double free_s = 0;
+    Turns turns;
     std::queue<double> arrivals;
   };
   struct Reduction {
@@ -133,8 +134,8 @@ class Simulator {
     const ChannelEnds ends = ends_of(worker, action);
     const Link& link = costs_.link_of(ends);
     Channel& to = channels_[ends];
-    to.free_s = std::max(to.free_s, free_[worker]) + costs_.message_bytes(action) / link.bandwidth;
-    to.arrivals.push(to.free_s + link.latency_s);
+    const double busy_s = costs_.message_bytes(action) / link.bandwidth;
+    to.arrivals.push(to.turns.end(free_[worker], busy_s) + link.latency_s);
   }
 
   void record(std::size_t worker, const Action& action, double end) {
@@ -158,11 +159,8 @@ class Simulator {
     if (next == ready_.end()) return false;
     Reduction& reduction = **next;
     ready_.erase(next);
-    double start = reduction.ready_s;
-    const std::vector<int>& holders = holders_[static_cast<std::size_t>(reduction.stage)];
-    for (const int worker : holders) start = std::max(start, sums_end_[at(worker)]);
-    reduction.end_s = start + costs_.reduce(reduction.stage);
-    for (const int worker : holders) sums_end_[at(worker)] = reduction.end_s;
+    reduction.end_s =
+        sums_.end(reduction.ready_s, holders_[at(reduction.stage)], costs_.reduce(reduction.stage));
     return true;
   }
 
@@ -175,16 +173,6 @@ class Simulator {
       return r.action.stage == stage && r.end_s == kUnderWay;
     });
     if (under_way != reductions.rend()) under_way->end_s = end_s;
-  }
-
-  [[nodiscard]] double step_s(std::size_t worker, int stage) const {
-    double seconds = costs_.step_s;
-    if (costs_.stage_step_s.empty()) return seconds;
-    if (stage != kAllStages) return seconds + costs_.stage_step_s[at(stage)];
-    for (const int held : program_.source.placement.stages_of(static_cast<int>(worker))) {
-      seconds += costs_.stage_step_s[at(held)];
-    }
-    return seconds;
   }
 
   bool attempt(std::size_t worker, const Action& action) {
@@ -204,7 +192,8 @@ class Simulator {
       end_reduction(worker, action.stage, done);
       end = std::max(end, done);
     } else if (action.op == Op::kStep) {
-      end += step_s(worker, action.stage);
+      end +=
+          costs_.step(action.stage, program_.source.placement.stages_of(static_cast<int>(worker)));
     }
     record(worker, action, end);
     return true;
@@ -213,7 +202,7 @@ class Simulator {
   const Program& program_;
   const Costs& costs_;
   std::vector<double> free_;
-  std::vector<double> sums_end_;           // of each worker, those that have times
+  SharedTurns sums_;                       // by worker, those that have times
   std::vector<std::vector<int>> holders_;  // of each stage
   std::map<ChannelEnds, Channel> channels_;
   Rounds<Reduction> rounds_;
