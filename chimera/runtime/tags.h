@@ -21,6 +21,16 @@ namespace chimera {
          static_cast<Tag>(index);
 }
 
+// What the two above were made of: of a message, the boundary between stages s and s + 1 that it
+// crosses, by s; of a sum, the first stage.
+[[nodiscard]] constexpr int boundary_of(Tag message) {
+  const int taker = static_cast<int>((message >> 32) & 0x3FFFFFFF);
+  return (message >> 63) != 0 ? taker : taker - 1;
+}
+[[nodiscard]] constexpr int stage_of(Tag reduction) {
+  return static_cast<int>((reduction >> 40) & 0xFFFFF);
+}
+
 // The sums at the end of a step: loss, gradient norm, votes to stop.
 inline constexpr Tag kStepTag = Tag{1} << 61;
 // What ranks tell rank 0 after a step: when they did what, and their weights.

@@ -1,50 +1,69 @@
 #include "chimera/runtime/waiting_stage.h"
 
-#include <sys/prctl.h>
-
-#include <chrono>
-#include <thread>
-
+#include "chimera/base/clock.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 
 namespace chimera {
 
 void wait_precisely(double seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                      std::chrono::duration<double>(seconds));
-  // The kernel may join timers within a thread's slack, 50 us unless told otherwise.
-  thread_local const int slack = prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-  static_cast<void>(slack);
-  constexpr auto kWakeUp = std::chrono::microseconds(60);
-  if (end - Clock::now() > kWakeUp) std::this_thread::sleep_until(end - kWakeUp);
-  while (Clock::now() < end) {
+  const double end_s = now_s() + seconds;
+  constexpr double kWakeUp = 60e-6;
+  if (end_s - now_s() > kWakeUp) sleep_until(end_s - kWakeUp);
+  while (now_s() < end_s) {
   }
 }
 
 WaitingStage::WaitingStage(const WaitingStageSpec& spec)
     : spec_(spec), gradient_(spec.gradient_elements) {}
 
-Message WaitingStage::message() const { return make_message(DType::kUInt8, {spec_.message_bytes}); }
+void WaitingStage::work(double seconds, double bytes) const {
+  const HeldBytes held(spec_.meter, bytes);
+  if (spec_.clock == nullptr) return wait_precisely(seconds);
+  spec_.clock->wait_until(spec_.clock->now_s() + seconds);
+}
 
-Message WaitingStage::forward(int micro, Message, ForwardUse use) {
-  wait_precisely(spec_.forward_s);
+void WaitingStage::claim(double bytes) const {
+  if (spec_.meter != nullptr && bytes != 0) spec_.meter->add(bytes);
+}
+
+Message WaitingStage::message(double claimed_bytes) const {
+  Message message = make_message(DType::kUInt8, {spec_.message_bytes});
+  if (spec_.meter == nullptr || claimed_bytes == 0) return message;
+  // Whoever drops the message, on whichever rank, ends the claim.
+  struct Claimed {
+    HeldBytes held;
+    std::shared_ptr<void> bytes;
+  };
+  message.owner =
+      std::shared_ptr<Claimed>(new Claimed{{spec_.meter, claimed_bytes}, std::move(message.owner)});
+  return message;
+}
+
+Message WaitingStage::forward(int micro, Message input, ForwardUse use) {
+  input = {};  // it counts among the stash from now on
+  claim(use.recomputed ? spec_.memory.kept : spec_.memory.stash);
+  work(spec_.forward_s,
+       use.recomputed ? spec_.memory.kept_forward_work : spec_.memory.forward_work);
   if (!use.recomputed) stash_.insert(micro);
-  return spec_.stage + 1 < spec_.stages ? message() : Message{};
+  return spec_.stage + 1 < spec_.stages ? message(spec_.memory.activation) : Message{};
 }
 
 void WaitingStage::recompute(int micro, int) {
-  wait_precisely(spec_.forward_s);
+  claim(spec_.memory.stash - spec_.memory.kept);
+  work(spec_.recompute_s.value_or(spec_.forward_s), spec_.memory.recompute_work);
   stash_.insert(micro);
 }
 
-Message WaitingStage::backward(int micro, Message) {
+Message WaitingStage::backward(int micro, Message gradient) {
   if (stash_.erase(micro) == 0) {
     throw Error(ErrorCode::kUsage, cat("backward of micro-batch ", micro, " without its forward"));
   }
-  wait_precisely(spec_.backward_s);
-  return spec_.stage > 0 ? message() : Message{};
+  gradient = {};
+  work(spec_.backward_s, spec_.memory.backward_work);
+  Message input_gradient = spec_.stage > 0 ? message(spec_.input_bytes) : Message{};
+  claim(-spec_.memory.stash);
+  return input_gradient;
 }
 
 std::vector<Gradient> WaitingStage::gradients() {

@@ -185,7 +185,7 @@ void Worker::add_buckets(const Gradient& gradient, bool is_new, int& index) {
   const std::size_t most = std::max<std::size_t>(1, options_.bucket_bytes / bytes);
   for (std::size_t begin = 0; begin < gradient.buffer.elements; begin += most) {
     const Tag tag = reduce_tag(gradient.stages.front(), gradient.stages.back(), index++);
-    if (!is_new || ranks.size() == 1) continue;
+    if (!is_new || (ranks.size() == 1 && !options_.sums_alone)) continue;
     const Buffer bucket{gradient.buffer.dtype, gradient.buffer.data + begin * bytes,
                         std::min(most, gradient.buffer.elements - begin)};
     reductions_[last_begun(gradient.stages)].push_back({bucket, ranks, tag, nullptr});

@@ -46,6 +46,9 @@ struct WorkerOptions {
   // A stage's gradients are reduced in parts of at most so many bytes: the first can be summed
   // while the last are still on their way, and none holds a transport up for long.
   std::size_t bucket_bytes = std::size_t{16} << 20;
+  // Begins sums over this rank alone too, which change nothing: where they are given a cost
+  // (emulated_links.h), for members that are not there.
+  bool sums_alone = false;
 };
 
 class Worker final : private Executor {

@@ -46,4 +46,12 @@ double Costs::reduce(int stage) const {
   return reduce_s.empty() ? 0 : reduce_s[static_cast<std::size_t>(stage)];
 }
 
+double Costs::step(int stage, std::span<const int> held) const {
+  double seconds = step_s;
+  if (stage_step_s.empty()) return seconds;
+  if (stage != kAllStages) return seconds + stage_step_s[static_cast<std::size_t>(stage)];
+  for (const int each : held) seconds += stage_step_s[static_cast<std::size_t>(each)];
+  return seconds;
+}
+
 }  // namespace chimera

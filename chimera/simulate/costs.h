@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "chimera/schedule/action.h"
@@ -47,6 +48,8 @@ struct Costs {
   [[nodiscard]] double message_bytes(const Action& send) const;
   [[nodiscard]] const Link& link_of(const ChannelEnds& ends) const;
   [[nodiscard]] double reduce(int stage) const;
+  // A step (Action::stage: of one, or kAllStages) on a worker that holds these stages.
+  [[nodiscard]] double step(int stage, std::span<const int> held) const;
   [[nodiscard]] double input_part(std::size_t stage) const;  // of the backward
 };
 

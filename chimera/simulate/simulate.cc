@@ -31,6 +31,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/base/turns.h"
 #include "chimera/schedule/rounds.h"
 #include "chimera/schedule/transfers.h"
 #include "chimera/schedule/walk.h"
@@ -89,8 +90,7 @@ class Simulator {
       : program_(program),
         costs_(costs),
         free_(program.rows.size(), 0.0),
-        sums_end_(free_.size(),
-                  std::vector<double>(static_cast<std::size_t>(costs.reduces_at_once), 0.0)),
+        sums_(program.rows.size(), costs.reduces_at_once),
         rounds_(program) {
     for (int stage = 0; stage < program.source.stages(); ++stage) {
       holders_.push_back(program.source.placement.holders(stage));
@@ -120,7 +120,7 @@ class Simulator {
 
  private:
   struct Channel {
-    double free_s = 0;
+    Turns turns;
     std::queue<double> arrivals;
   };
   struct Reduction {
@@ -138,8 +138,8 @@ class Simulator {
     const ChannelEnds ends = ends_of(worker, action);
     const Link& link = costs_.link_of(ends);
     Channel& to = channels_[ends];
-    to.free_s = std::max(to.free_s, free_[worker]) + costs_.message_bytes(action) / link.bandwidth;
-    to.arrivals.push(to.free_s + link.latency_s);
+    const double busy_s = costs_.message_bytes(action) / link.bandwidth;
+    to.arrivals.push(to.turns.end(free_[worker], busy_s) + link.latency_s);
   }
 
   void record(std::size_t worker, const Action& action, double end) {
@@ -163,18 +163,9 @@ class Simulator {
     if (next == ready_.end()) return false;
     Reduction& reduction = **next;
     ready_.erase(next);
-    double start = reduction.ready_s;
-    const std::vector<int>& holders = holders_[static_cast<std::size_t>(reduction.stage)];
-    for (const int worker : holders) start = std::max(start, *next_lane(worker));
-    reduction.end_s = start + costs_.reduce(reduction.stage);
-    for (const int worker : holders) *next_lane(worker) = reduction.end_s;
+    reduction.end_s =
+        sums_.end(reduction.ready_s, holders_[at(reduction.stage)], costs_.reduce(reduction.stage));
     return true;
-  }
-
-  // When the worker can next take part in a sum: it has a lane for each of reduces_at_once.
-  [[nodiscard]] std::vector<double>::iterator next_lane(int worker) {
-    std::vector<double>& lanes = sums_end_[at(worker)];
-    return std::min_element(lanes.begin(), lanes.end());
   }
 
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -186,16 +177,6 @@ class Simulator {
       return r.action.stage == stage && r.end_s == kUnderWay;
     });
     if (under_way != reductions.rend()) under_way->end_s = end_s;
-  }
-
-  [[nodiscard]] double step_s(std::size_t worker, int stage) const {
-    double seconds = costs_.step_s;
-    if (costs_.stage_step_s.empty()) return seconds;
-    if (stage != kAllStages) return seconds + costs_.stage_step_s[at(stage)];
-    for (const int held : program_.source.placement.stages_of(static_cast<int>(worker))) {
-      seconds += costs_.stage_step_s[at(held)];
-    }
-    return seconds;
   }
 
   bool attempt(std::size_t worker, const Action& action) {
@@ -215,7 +196,8 @@ class Simulator {
       end_reduction(worker, action.stage, done);
       end = std::max(end, done);
     } else if (action.op == Op::kStep) {
-      end += step_s(worker, action.stage);
+      end +=
+          costs_.step(action.stage, program_.source.placement.stages_of(static_cast<int>(worker)));
     }
     record(worker, action, end);
     return true;
@@ -224,8 +206,8 @@ class Simulator {
   const Program& program_;
   const Costs& costs_;
   std::vector<double> free_;
-  std::vector<std::vector<double>> sums_end_;  // of each worker, the last in each of its lanes
-  std::vector<std::vector<int>> holders_;      // of each stage
+  SharedTurns sums_;                       // by worker, those that have times
+  std::vector<std::vector<int>> holders_;  // of each stage
   std::map<ChannelEnds, Channel> channels_;
   Rounds<Reduction> rounds_;
   std::vector<Reduction*> ready_;  // begun by all members, and without times

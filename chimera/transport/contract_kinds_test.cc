@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "chimera/transport/contract.h"
+#include "chimera/transport/emulated_links.h"
 #include "chimera/transport/local.h"
 
 namespace chimera {
@@ -26,8 +27,27 @@ void run_on_threads(int ranks, const RankProgram& program, const Decorate& decor
   for (std::thread& thread : threads) thread.join();
 }
 
+// Links that cost a little.
+void run_on_emulated_links(int ranks, const RankProgram& program) {
+  EmulatedLinks links(ranks,
+                      {.message = [](int, int, Tag, std::size_t) -> EmulatedCosts::OfMessage {
+                         return {2e-5, 1e-4};
+                       },
+                       .sum = [](std::span<const int> members, Tag,
+                                 std::size_t) { return members.size() > 1 ? 1e-4 : 0; }});
+  const RankProgram emulated = [&](Transport& inner) {
+    PacedClock clock;
+    program(*links.transport(inner, clock));
+  };
+  run_on_threads(ranks, emulated, [](std::unique_ptr<Transport> inner) { return inner; });
+}
+
 }  // namespace
 
-std::vector<ContractKind> contract_kinds() { return kinds_of("local", run_on_threads); }
+std::vector<ContractKind> contract_kinds() {
+  std::vector<ContractKind> kinds = kinds_of("local", run_on_threads);
+  kinds.push_back({"emulated_local", run_on_emulated_links});
+  return kinds;
+}
 
 }  // namespace chimera
