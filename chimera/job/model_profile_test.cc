@@ -50,9 +50,12 @@ struct Cut {
 };
 
 const std::vector<Cut>& cuts() {
-  static const std::vector<Cut> all = {{{3, 3}, {0, 0}},    {{3, 3}, {3, 3}},
-                                       {{3, 3}, {1, 2}},    {{1, 5}, {0, 5}},
-                                       {{5, 1}, {2, 1}},    {{1, 2, 2, 1}, {0, 0, 0, 0}},
+  static const std::vector<Cut> all = {{{3, 3}, {0, 0}},
+                                       {{3, 3}, {3, 3}},
+                                       {{3, 3}, {1, 2}},
+                                       {{1, 5}, {0, 5}},
+                                       {{5, 1}, {2, 1}},
+                                       {{1, 2, 2, 1}, {0, 0, 0, 0}},
                                        {{1, 2, 2, 1}, {1, 1, 2, 0}}};
   return all;
 }
@@ -72,11 +75,10 @@ TEST_P(Memory, OfALayoutIsThatOfTheWholeStages) {
         const Placement placement = generate(name, {.stages = stages, .micros = stages}).placement;
         const MemoryModel expected =
             memory_model(config, placement, cut.split, cut.recomputed, sequences);
-        const MemoryModel got =
-            layout_memory(profile, {.placement = placement,
-                                    .sequences = sequences,
-                                    .split = cut.split,
-                                    .recomputed = cut.recomputed});
+        const MemoryModel got = layout_memory(profile, {.placement = placement,
+                                                        .sequences = sequences,
+                                                        .split = cut.split,
+                                                        .recomputed = cut.recomputed});
         for (std::size_t stage = 0; stage < cut.split.size(); ++stage) {
           SCOPED_TRACE(cat("stage ", stage));
           expect_same(got.stages[stage], expected.stages[stage]);
