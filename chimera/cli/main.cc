@@ -22,7 +22,10 @@ constexpr auto kModes = std::to_array<Mode>({
     {"verify", "prove that a schedule can run and computes a training step", add_verify},
     {"simulate", "predict a schedule's time, bubbles and memory from durations", add_simulate},
     {"compare", "time all schedules at the same work, in one table", add_compare},
+    {"profile", "measure what a model's layers and messages cost on this machine", add_profile},
     {"plan", "choose schedule and layout for a model and a machine, and say why", add_plan},
+    {"emulate", "execute a plan with stages that wait, and compare with its prediction",
+     add_emulate},
 #ifdef CHIMERA_TORCH
     {"train", "train a model as a configuration file says", add_train},
     {"sample", "print text from a trained model", add_sample},

@@ -29,7 +29,9 @@ inline constexpr int kViolated = 1;
 [[nodiscard]] RunMode add_verify(CLI::App& app);
 [[nodiscard]] RunMode add_simulate(CLI::App& app);
 [[nodiscard]] RunMode add_compare(CLI::App& app);
+[[nodiscard]] RunMode add_profile(CLI::App& app);
 [[nodiscard]] RunMode add_plan(CLI::App& app);
+[[nodiscard]] RunMode add_emulate(CLI::App& app);
 [[nodiscard]] RunMode add_train(CLI::App& app);   // needs libtorch
 [[nodiscard]] RunMode add_sample(CLI::App& app);  // needs libtorch
 

@@ -12,7 +12,7 @@
 #include "chimera/cli/plan_options.h"
 #include "chimera/cli/plan_table.h"
 #include "chimera/cli/terminal.h"
-#include "chimera/job/profiled.h"
+#include "chimera/job/planned.h"
 
 namespace chimera {
 namespace {

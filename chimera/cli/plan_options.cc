@@ -8,7 +8,7 @@
 #include "chimera/base/error.h"
 #include "chimera/base/number.h"
 #include "chimera/base/text.h"
-#include "chimera/job/profiled.h"
+#include "chimera/job/planned.h"
 
 namespace chimera {
 namespace {

@@ -52,6 +52,12 @@ class Stages {
     return stages_[as_index(stage)].kinds.back()->at(layout_.sequences).output_bytes;
   }
 
+  [[nodiscard]] double weight_bytes(int stage) const {
+    double bytes = 0;
+    for (const LayerKind* kind : stages_[as_index(stage)].kinds) bytes += kind->weight_bytes;
+    return bytes;
+  }
+
  private:
   void add(const std::vector<std::string>& names, StageLayers& layers) const {
     for (const std::string& name : names) layers.kinds.push_back(&profile_.kind(name));
@@ -92,16 +98,25 @@ void add_links(const Machine& machine, const Layout& layout, Costs& costs) {
   }
 }
 
-void add_compute(const Machine& machine, const StageLayers& layers, int sequences, Costs& costs) {
+double forward_s(const LayerPoint& point, bool recomputed) {
+  return recomputed && point.kept_forward_s > 0 ? point.kept_forward_s : point.forward_s;
+}
+
+void add_compute(const Profile& profile, const Machine& machine, const StageLayers& layers,
+                 int sequences, Costs& costs) {
   double forward = 0, backward = 0, input = 0, recompute = 0, step = 0;
-  for (std::size_t i = 0; i < layers.kinds.size(); ++i) {
-    const LayerPoint point = layers.kinds[i]->at(sequences);
-    forward += point.forward_s;
+  const auto add = [&](const LayerKind& kind, bool recomputed) {
+    const LayerPoint point = kind.at(sequences);
+    forward += forward_s(point, recomputed);
     backward += point.backward_s;
     input += point.backward_input_s;
-    if (i < layers.recomputed) recompute += point.recompute_s;
-    step += layers.kinds[i]->step_s;
+    if (recomputed) recompute += point.recompute_s;
+    step += kind.step_s;
+  };
+  for (std::size_t i = 0; i < layers.kinds.size(); ++i) {
+    add(*layers.kinds[i], i < layers.recomputed);
   }
+  for (const std::string& name : profile.each) add(profile.kind(name), layers.recomputed > 0);
   const auto timed = [&](double seconds) {
     return machine.time_scale * seconds + machine.action_s;
   };
@@ -118,38 +133,105 @@ double gradient_of(const StageLayers& layers) {
   return bytes;
 }
 
-StageMemory stage_memory(const StageLayers& layers, int sequences, double input_bytes) {
-  StageMemory memory;
-  memory.stash = memory.kept = input_bytes;
-  for (std::size_t i = 0; i < layers.kinds.size(); ++i) {
-    const LayerPoint point = layers.kinds[i]->at(sequences);
-    const bool again = i < layers.recomputed;
-    memory.weights += layers.kinds[i]->weight_bytes;
-    memory.stash += point.stash_bytes;
-    // Where recompute ends within the stage, what the next layer reads is kept instead.
-    if (!again) memory.kept += point.stash_bytes;
-    if (again && i + 1 == layers.recomputed && i + 1 < layers.kinds.size()) {
-      memory.kept += point.output_bytes;
+// The bytes of one stage from those of its layers: what is held as one layer after the other runs,
+// and the most on the way. As shape/sizes.cc has it for whole stages; model_profile_test.cc
+// compares the two.
+class StageBytes {
+ public:
+  // `tokens`: of a micro-batch; its targets are as large. A forward is given both.
+  StageBytes(const StageLayers& layers, int sequences, double input, double tokens, bool first,
+             bool last)
+      : cut_(layers.recomputed), tokens_(tokens), first_(first), last_(last) {
+    for (const LayerKind* kind : layers.kinds) {
+      inputs_.push_back(points_.empty() ? input : points_.back().output_bytes);
+      points_.push_back(kind->at(sequences));
     }
-    memory.forward_work = std::max(memory.forward_work, point.forward_work_bytes);
-    memory.kept_forward_work = std::max(
-        memory.kept_forward_work, again ? point.kept_forward_work_bytes : point.forward_work_bytes);
-    if (again) memory.recompute_work = std::max(memory.recompute_work, point.recompute_work_bytes);
-    memory.backward_work = std::max(memory.backward_work, point.backward_work_bytes);
   }
-  memory.kept = std::min(memory.kept, memory.stash);
-  return memory;
-}
 
-void add_worker(const Profile& profile, const Stages& stages, const std::vector<int>& held,
-                MemoryModel& memory) {
+  [[nodiscard]] StageMemory memory() const {
+    const double stash = held_after(0), kept = held_after(cut_);
+    return {.stash = stash,
+            .kept = kept,
+            .forward_work = forward_peak(0) - stash,
+            .kept_forward_work = forward_peak(cut_) - kept,
+            .recompute_work = cut_ == 0 ? 0 : recompute_peak(kept) - stash,
+            .backward_work = backward_peak(stash) - stash};
+  }
+
+ private:
+  // By a forward that keeps of the layers before `cut` nothing but the stage's input.
+  [[nodiscard]] double held_after(std::size_t cut) const {
+    double bytes = inputs_.front();
+    for (std::size_t i = cut; i < points_.size(); ++i) {
+      bytes += points_[i].stash_bytes + (i > 0 ? inputs_[i] : 0);
+    }
+    if (first_ && cut == 0) bytes += tokens_;
+    if (last_ && cut < points_.size()) bytes += tokens_;
+    return bytes;
+  }
+
+  [[nodiscard]] double forward_peak(std::size_t cut) const {
+    double held = 2 * tokens_ + inputs_.front(), peak = held;
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      const LayerPoint& point = points_[i];
+      const bool again = i < cut;
+      const double work = again ? point.kept_forward_work_bytes : point.forward_work_bytes;
+      const double left = (again ? 0 : point.stash_bytes) + point.output_bytes;
+      peak = std::max(peak, held + left + work);
+      held += left;
+      // What no graph holds ends when the layer has used it.
+      if (again && i > 0) held -= inputs_[i];
+    }
+    return peak;
+  }
+
+  [[nodiscard]] double recompute_peak(double kept) const {
+    double held = kept + 2 * tokens_, peak = held;
+    for (std::size_t i = 0; i < cut_; ++i) {
+      const double left = points_[i].stash_bytes + points_[i].output_bytes;
+      peak = std::max(peak, held + left + points_[i].recompute_work_bytes);
+      held += left;
+    }
+    return peak;
+  }
+
+  // The gradient of a layer's output turns into that of its input; stash and input end with it. The
+  // gradient that came as a message and the stage's input stay to the end.
+  [[nodiscard]] double backward_peak(double stash) const {
+    double held = stash + points_.back().output_bytes, peak = held;
+    for (std::size_t i = points_.size(); i-- > 0;) {
+      const LayerPoint& point = points_[i];
+      const bool at_end = i + 1 == points_.size();
+      const double work = at_end && !last_
+                              ? std::max(point.backward_work_bytes, point.end_backward_work_bytes)
+                              : point.backward_work_bytes;
+      peak = std::max(peak, held + work);
+      held -= point.stash_bytes;
+      if (!at_end) held -= point.output_bytes;
+      if (at_end && last_) held -= tokens_;
+    }
+    return peak;
+  }
+
+  std::vector<LayerPoint> points_;
+  std::vector<double> inputs_;  // of each layer
+  std::size_t cut_;
+  double tokens_;
+  bool first_, last_;
+};
+
+void add_worker(const Profile& profile, const Stages& stages, const Placement& placement,
+                int worker, MemoryModel& memory) {
   double weights = 0, gradients = 0, optimizer = 0, step = 0, parameters = 0;
+  const std::vector<int> held = placement.stages_of(worker);
   for (const int stage : held) {
+    // Of a stage that several hold, one worker takes the gradient norm.
+    const bool is_first = placement.holders(stage).front() == worker;
     for (const LayerKind* kind : stages[stage].kinds) {
       weights += kind->weight_bytes;
       gradients += kind->gradient_bytes;
       optimizer += kind->optimizer_bytes;
-      step = std::max(step, kind->step_bytes);
+      if (is_first) step = std::max(step, kind->step_bytes);
       parameters += static_cast<double>(kind->parameters);
     }
   }
@@ -186,7 +268,7 @@ Costs layout_costs(const Profile& profile, const Machine& machine, const Layout&
   const Stages stages(profile, layout);
   Costs costs;
   for (int stage = 0; stage < stages.count(); ++stage) {
-    add_compute(machine, stages[stage], layout.sequences, costs);
+    add_compute(profile, machine, stages[stage], layout.sequences, costs);
     const int ranks = layout.width * static_cast<int>(layout.placement.holders(stage).size());
     const Link& hop = links_of_group(machine, layout, stage).reduce;
     costs.reduce_s.push_back(
@@ -202,13 +284,17 @@ Costs layout_costs(const Profile& profile, const Machine& machine, const Layout&
 MemoryModel layout_memory(const Profile& profile, const Layout& layout) {
   const Stages stages(profile, layout);
   MemoryModel memory;
+  const double tokens = profile.tokens_bytes * layout.sequences;
   for (int stage = 0; stage < stages.count(); ++stage) {
+    const bool is_last = stage + 1 == stages.count();
     const double input = stage == 0 ? 0 : stages.output_bytes(stage - 1);
-    memory.stages.push_back(stage_memory(stages[stage], layout.sequences, input));
-    memory.stages.back().activation = stage + 1 < stages.count() ? stages.output_bytes(stage) : 0;
+    const StageBytes bytes(stages[stage], layout.sequences, input, tokens, stage == 0, is_last);
+    memory.stages.push_back(bytes.memory());
+    memory.stages.back().weights = stages.weight_bytes(stage);
+    memory.stages.back().activation = is_last ? 0 : stages.output_bytes(stage);
   }
   for (int worker = 0; worker < layout.placement.workers(); ++worker) {
-    add_worker(profile, stages, layout.placement.stages_of(worker), memory);
+    add_worker(profile, stages, layout.placement, worker, memory);
   }
   return memory;
 }

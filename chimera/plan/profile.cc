@@ -22,17 +22,20 @@ constexpr std::string_view kProfileFormat = "chimera-profile-1";
 struct PointField {
   std::string_view name;
   double LayerPoint::*member;
+  bool optional = false;  // 0 where it is not there
 };
 constexpr auto kPointFields = std::to_array<PointField>({
     {"forward_s", &LayerPoint::forward_s},
     {"backward_s", &LayerPoint::backward_s},
     {"backward_input_s", &LayerPoint::backward_input_s},
     {"recompute_s", &LayerPoint::recompute_s},
+    {"kept_forward_s", &LayerPoint::kept_forward_s, true},
     {"stash_bytes", &LayerPoint::stash_bytes},
     {"forward_work_bytes", &LayerPoint::forward_work_bytes},
     {"kept_forward_work_bytes", &LayerPoint::kept_forward_work_bytes},
     {"recompute_work_bytes", &LayerPoint::recompute_work_bytes},
     {"backward_work_bytes", &LayerPoint::backward_work_bytes},
+    {"end_backward_work_bytes", &LayerPoint::end_backward_work_bytes, true},
     {"output_bytes", &LayerPoint::output_bytes},
 });
 
@@ -52,8 +55,10 @@ LayerPoint read_point(TomlTable table) {
   LayerPoint point;
   point.sequences = static_cast<int>(
       std::min<std::int64_t>(table.integer("sequences", 1), std::numeric_limits<int>::max()));
-  for (const PointField& field : kPointFields)
-    point.*field.member = table.number(field.name, 0, false);
+  for (const PointField& field : kPointFields) {
+    point.*field.member =
+        table.number(field.name, 0, false, field.optional ? std::optional(0.0) : std::nullopt);
+  }
   table.finish();
   if (point.backward_input_s > point.backward_s) {
     table.refuse("backward_input_s", "at most backward_s, of which it is a part");
@@ -221,7 +226,9 @@ Profile parse_profile(std::string_view text, std::string_view source) {
   profile.first = read_names(table, "first");
   profile.blocks = read_names(table, "blocks");
   profile.last = read_names(table, "last");
+  if (table.has("each")) profile.each = read_names(table, "each");
   profile.step_s = table.number("step_s", 0, false);
+  profile.tokens_bytes = table.number("tokens_bytes", 0, false, 0);
   profile.shared_parameters = table.integer("shared_parameters", 0, 0);
   TomlTable model = table.table("model");
   for (const std::string& key : model.keys()) profile.model[key] = model.text(key);
@@ -231,7 +238,7 @@ Profile parse_profile(std::string_view text, std::string_view source) {
     profile.kinds.push_back(read_kind(std::move(layer)));
   table.finish();
   if (profile.blocks.empty()) table.refuse("blocks", "at least one block");
-  for (const auto* names : {&profile.first, &profile.blocks, &profile.last}) {
+  for (const auto* names : {&profile.first, &profile.blocks, &profile.last, &profile.each}) {
     for (const std::string& name : *names) (void)profile.kind(name);
   }
   return profile;
@@ -244,7 +251,9 @@ std::string print(const Profile& profile) {
   out << "format = " << toml_text(kProfileFormat) << "\ndevice = " << toml_text(profile.device)
       << "\nsource = " << toml_text(profile.source) << "\nfirst = [" << join(fold(profile.first))
       << "]\nblocks = [" << join(fold(profile.blocks)) << "]\nlast = [" << join(fold(profile.last))
-      << "]\nstep_s = " << toml_number(profile.step_s)
+      << "]\neach = [" << join(fold(profile.each))
+      << "]\ntokens_bytes = " << toml_number(profile.tokens_bytes)
+      << "\nstep_s = " << toml_number(profile.step_s)
       << "\nshared_parameters = " << profile.shared_parameters << "\n\n[model]\n";
   for (const auto& [key, value] : profile.model) out << key << " = " << toml_text(value) << "\n";
   if (profile.p2p) print_fit(out, "p2p", *profile.p2p);
@@ -301,7 +310,8 @@ class CsvTable {
 }  // namespace
 
 // mem_param is measured too, and grows with the micro-batch by what the framework keeps beside the
-// parameters, so the parameters are those of the smallest one.
+// parameters, so the parameters are those of the smallest one. mem_act is what is there after a
+// forward and was not before it: the output, too.
 LayerKind parse_layer_csv(std::string_view text, std::string_view source, double message_bytes) {
   constexpr double kMs = 1e-3;
   const CsvTable table(text, source);
@@ -322,9 +332,10 @@ LayerKind parse_layer_csv(std::string_view text, std::string_view source, double
     point.forward_s = point.recompute_s = table.number(row, "time_f") * kMs;
     point.backward_s = table.number(row, "time_b") * kMs;
     point.backward_input_s = point.backward_s / 2;
-    point.stash_bytes = table.number(row, "mem_act") * kMebi;
-    point.backward_work_bytes = table.number(row, "mem_peak_err") * kMebi;
     point.output_bytes = message_bytes * sequences;
+    point.stash_bytes = std::max(0.0, table.number(row, "mem_act") * kMebi - point.output_bytes);
+    point.backward_work_bytes = table.number(row, "mem_peak_err") * kMebi;
+    point.end_backward_work_bytes = point.backward_work_bytes;
     kind.points.push_back(point);
   }
   return kind;

@@ -24,11 +24,16 @@ struct LayerPoint {
   double backward_s = 0;        // whole
   double backward_input_s = 0;  // of it, the gradient of the input
   double recompute_s = 0;
-  double stash_bytes = 0;              // what a forward keeps for its backward, its input left out
-  double forward_work_bytes = 0;       // most while it runs, beyond the stash
-  double kept_forward_work_bytes = 0;  // the same of a forward that is to be recomputed
-  double recompute_work_bytes = 0;
+  double kept_forward_s = 0;      // of a forward that is to be recomputed; 0: as forward_s
+  double stash_bytes = 0;         // what a forward keeps for its backward, neither input nor output
+  double forward_work_bytes = 0;  // most while it runs, beyond stash and output
+  double kept_forward_work_bytes = 0;  // of a forward that is to be recomputed, beyond its output
+  double recompute_work_bytes = 0;     // beyond stash and output
+  // Most while it runs, beyond what is held when it begins: stash, input, gradient of the output.
   double backward_work_bytes = 0;
+  // The same of the last layer of a stage that is not the last: its output's gradient is a message,
+  // which stays. At least backward_work_bytes.
+  double end_backward_work_bytes = 0;
   double output_bytes = 0;  // the message to the next layer, as large as the gradient from it
 
   friend bool operator==(const LayerPoint&, const LayerPoint&) = default;
@@ -71,7 +76,11 @@ struct Profile {
   // The kinds of the layers, nearest the input first. Those in `first` stay on the first stage,
   // those in `last` on the last; blocks are cut between stages.
   std::vector<std::string> first, blocks, last;
+  // Kinds that every stage has once beside its layers: what an action costs whatever its layers are.
+  std::vector<std::string> each = {};
   double step_s = 0;  // of each worker's step, beside that of its layers
+  // The tokens of one sequence, which the first stage keeps, and its targets, which the last does.
+  double tokens_bytes = 0;
   // What the first and the last layers share (a tied embedding) is held once by who holds both.
   std::int64_t shared_parameters = 0;
   // Of the transport that was measured, if any: a message, and a hop of an all-reduce.

@@ -98,21 +98,31 @@ Effect forward_effect(const StageRun& run, bool recomputed) {
 
 }  // namespace
 
-WeightSizes weight_sizes(const ModelSpec& spec, std::span<const int> split,
-                         std::span<const int> stages) {
+WeightSizes& WeightSizes::operator+=(const WeightSizes& other) {
+  parameters += other.parameters;
+  gradients += other.gradients;
+  optimizer += other.optimizer;
+  return *this;
+}
+
+WeightSizes parameter_sizes(const ModelSpec& spec, const ParameterSpec& parameter) {
   const auto bytes = static_cast<std::int64_t>(info(spec.parameter_dtype()).bytes);
   const auto narrow = static_cast<std::int64_t>(info(spec.dtype).bytes);
   const std::int64_t step = kParameterAlignment / bytes;
+  const std::int64_t elements = parameter.elements();
+  const std::int64_t aligned = (elements + step - 1) / step * step * bytes;
+  return {.parameters = aligned + (narrow < bytes ? elements * narrow : 0),
+          .gradients = aligned,
+          .optimizer = 2 * elements * bytes + static_cast<std::int64_t>(sizeof(float))};
+}
+
+WeightSizes weight_sizes(const ModelSpec& spec, std::span<const int> split,
+                         std::span<const int> stages) {
   WeightSizes sizes;
   std::set<std::string> seen;
   for (const int stage : stages) {
     for (const ParameterSpec& parameter : stage_parameters(spec, split, stage)) {
-      if (!seen.insert(parameter.name).second) continue;
-      const std::int64_t elements = parameter.elements();
-      const std::int64_t aligned = (elements + step - 1) / step * step * bytes;
-      sizes.parameters += aligned + (narrow < bytes ? elements * narrow : 0);
-      sizes.gradients += aligned;
-      sizes.optimizer += 2 * elements * bytes + static_cast<std::int64_t>(sizeof(float));
+      if (seen.insert(parameter.name).second) sizes += parameter_sizes(spec, parameter);
     }
   }
   return sizes;

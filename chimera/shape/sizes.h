@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "chimera/shape/parameters.h"
 #include "chimera/shape/spec.h"
 
 namespace chimera {
@@ -16,7 +17,11 @@ struct WeightSizes {
   std::int64_t parameters = 0;  // values; for bf16 fp32 ones, and the copy to compute with
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;  // AdamW's two moments and counters of steps
+
+  WeightSizes& operator+=(const WeightSizes& other);
 };
+
+[[nodiscard]] WeightSizes parameter_sizes(const ModelSpec& spec, const ParameterSpec& parameter);
 
 // Of a worker that holds these stages, each named once, in one store (store.h): parameters that
 // several of them use are held once.

@@ -1,15 +1,12 @@
-#include "chimera/job/profiled.h"
+#include "chimera/job/planned.h"
 
 #include <algorithm>
 
-#include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/job/model_profile.h"
 
 namespace chimera {
 namespace {
-
-constexpr std::string_view kThreads = "threads";
-constexpr std::string_view kVocabulary = "vocabulary";
 
 // Why a schedule whose stages step one by one cannot train this.
 std::string no_asynchronous(const Config& config) {
@@ -23,29 +20,9 @@ std::string no_asynchronous(const Config& config) {
 
 }  // namespace
 
-std::map<std::string, std::string> profiled_keys(const Config& config) {
-  std::map<std::string, std::string> keys;
-  for (const KeyValue& key : values(config)) {
-    if (key.section == "model" && key.name != "layers") keys[std::string(key.name)] = key.value;
-  }
-  keys[std::string(kThreads)] = cat(config.pipeline.threads);
-  // As TOML has it, texts have quotes.
-  for (auto& [name, value] : keys) std::erase(value, '"');
-  return keys;
-}
-
-Profile profile_for(const Config& config, Profile profile, std::string_view source) {
-  for (const auto& [name, value] : profiled_keys(config)) {
-    if (name == kVocabulary && config.model.vocabulary == 0) continue;
-    const auto found = profile.model.find(name);
-    const std::string seen = found == profile.model.end() ? "not given" : found->second;
-    if (seen == value) continue;
-    throw Error(ErrorCode::kUsage, cat("the profile '", source, "' is of another model: its ", name,
-                                       " is ", seen, ", but the configuration's is ", value,
-                                       "; profile this configuration (chimera profile)"));
-  }
-  profile.blocks.assign(static_cast<std::size_t>(config.model.layers), profile.blocks.front());
-  return profile;
+Profile profile_for(const Config& config, Profile profile, const std::string& source) {
+  check_profile(profile, config, source);
+  return with_blocks(std::move(profile), config.model.layers);
 }
 
 PlanRequest plan_request(const Config& config, Profile profile, Machine machine, int ranks) {

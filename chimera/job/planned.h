@@ -10,12 +10,8 @@
 
 namespace chimera {
 
-// The profile with as many blocks as the configured model has. Throws Error (kUsage) where it is of
-// another model: the key, and both values. A vocabulary of 0 (the data's) is taken from the profile.
-[[nodiscard]] Profile profile_for(const Config& config, Profile profile, std::string_view source);
-
-// The keys that times depend on, as a profile of this model has them.
-[[nodiscard]] std::map<std::string, std::string> profiled_keys(const Config& config);
+// The profile of the configured model. Throws what check_profile throws (model_profile.h).
+[[nodiscard]] Profile profile_for(const Config& config, Profile profile, const std::string& source);
 
 // A step of the configuration, with its clipping and sums; ranks and machine are the caller's.
 [[nodiscard]] PlanRequest plan_request(const Config& config, Profile profile, Machine machine,
