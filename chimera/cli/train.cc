@@ -15,6 +15,7 @@
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
 #include "chimera/cli/restarts.h"
+#include "chimera/cli/train_auto.h"
 #include "chimera/cli/train_data.h"
 #include "chimera/cli/train_interrupt.h"
 #include "chimera/cli/train_log.h"
@@ -45,6 +46,7 @@ struct TrainOptions {
   std::string fault;
   int restarts = 0;
   std::string launch;
+  AutoOptions planning;
 };
 
 // ---- what is refused before the start
@@ -291,7 +293,13 @@ int train_with_restarts(const TrainOptions& options, const Config& config) {
 
 int train(const TrainOptions& options) {
   install_memory_meter();
-  const Config config = load_config(options.config, options.overrides);
+  if (options.restarts > 0 && options.planning.wanted) {
+    throw Error(ErrorCode::kUsage,
+                "--auto would plan anew at each restart; write the plan first (chimera plan CONFIG "
+                "-o plan.toml), and train that with --restarts");
+  }
+  const Config config =
+      auto_planned(load_config(options.config, options.overrides), options.planning);
   if (options.restarts > 0) return train_with_restarts(options, config);
   catch_interrupts();  // from here on: starting may take long
   if (!options.launch.empty()) {
@@ -315,6 +323,7 @@ RunMode add_train(CLI::App& app) {
   app.add_option("--set", options->overrides,
                  "section.key=value, over the file's; may be given several times")
       ->allow_extra_args(false);
+  options->planning.add(app);
   app.add_option("--log", options->log, "Write one JSON object a step to this file");
   app.add_option("--save", options->save, "Write the weights and configuration to this folder");
   app.add_option("--resume", options->resume,

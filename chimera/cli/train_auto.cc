@@ -1,0 +1,90 @@
+#include "chimera/cli/train_auto.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <thread>
+
+#include "chimera/base/error.h"
+#include "chimera/base/text.h"
+#include "chimera/cli/profile_measure.h"
+#include "chimera/job/planned.h"
+#include "chimera/runtime/launched_process.h"
+
+namespace chimera {
+namespace {
+
+// A few sizes, so that measuring takes seconds.
+constexpr int kLargestSize = 16, kRepeats = 8;
+
+std::vector<int> sizes_for(int batch) {
+  std::vector<int> sizes;
+  for (int size = 1; size <= std::min(batch, kLargestSize); size *= 2) sizes.push_back(size);
+  return sizes;
+}
+
+int ranks_for(const AutoOptions& options) {
+  if (const auto process = launched_process(); process && process->size > 1) {
+    if (!options.ranks || *options.ranks == process->size) return process->size;
+    throw Error(ErrorCode::kUsage, cat("--ranks is ", *options.ranks, ", but ", process->launcher,
+                                       " started ", process->size, " processes; leave it out"));
+  }
+  return options.ranks.value_or(
+      static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+}
+
+bool is_one_of_many() {
+  const auto process = launched_process();
+  return process && process->size > 1;
+}
+
+Profile profile_or_measure(const Config& config, const AutoOptions& options, int ranks) {
+  if (!options.inputs.profile.empty() || !config.plan.profile.empty()) {
+    return options.inputs.load_profile(&config);
+  }
+  if (is_one_of_many()) {
+    throw Error(ErrorCode::kUsage,
+                "--auto in several processes needs --profile FILE, for all of them must plan the "
+                "same; measure it first: chimera profile CONFIG -o FILE");
+  }
+  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const MeasureOptions measure{
+      .sizes = sizes_for(config.train.batch), .repeats = kRepeats, .ranks = std::min(ranks, cores)};
+  return profile_for(config, measure_profile(with_vocabulary(config), measure), "just measured");
+}
+
+}  // namespace
+
+void AutoOptions::add(CLI::App& app) {
+  app.add_flag("--auto", wanted,
+               "Choose schedule, stages, width, micro-batch, split and recompute (chimera plan)");
+  app.add_option("--ranks", ranks, "With --auto: how many workers (default: processes, or cores)")
+      ->type_name("P");
+  inputs.add(app);
+}
+
+Config auto_planned(Config config, const AutoOptions& options) {
+  if (!options.wanted) {
+    const PlanInputs& inputs = options.inputs;
+    if (!options.ranks && inputs.profile.empty() && inputs.machine.empty() &&
+        inputs.memory.empty()) {
+      return config;
+    }
+    throw Error(ErrorCode::kUsage,
+                "--ranks, --profile, --machine and --memory say what to plan with; give --auto, "
+                "or leave them out");
+  }
+  const int ranks = ranks_for(options);
+  Profile profile = profile_or_measure(config, options, ranks);
+  Machine machine = options.inputs.load_machine(&config, profile, ranks);
+  const Plans plans = plan(plan_request(config, std::move(profile), std::move(machine), ranks));
+  const Plan& best = plans.best.front();
+  if (!is_one_of_many() || launched_process()->rank == 0) {
+    std::cout << "plan        " << describe(best.candidate) << ", split "
+              << join(best.candidate.split, ",") << ": " << best.prediction.step_s << " s a step; "
+              << best.why << "\n";
+  }
+  return with_candidate(std::move(config), best.candidate);
+}
+
+}  // namespace chimera

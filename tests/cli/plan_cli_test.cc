@@ -1,0 +1,147 @@
+// chimera plan and chimera emulate, on a profile in round numbers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "chimera/job/config.h"
+#include "chimera/job/model_profile.h"
+#include "chimera/plan/testing.h"
+#include "tests/cli/program.h"
+
+namespace chimera::cli {
+namespace {
+
+constexpr const char* kConfig =
+    "[model]\nlayers = 8\nhidden = 64\nheads = 2\nsequence = 32\nvocabulary = 100\n"
+    "[data]\ntext = \"no_such_text.txt\"\n"
+    "[train]\nbatch = 16\nclip = 0.0\n";
+
+// A folder with a configuration, its profile, and a machine.
+class Planning : public ::testing::Test {
+ protected:
+  Planning() {
+    write(config(), kConfig);
+    Profile profile = test_profile(8);
+    profile.model = model_keys(parse_config(kConfig, "c"));
+    profile.p2p = profile.reduce = LinkFit{{1e-5, 2e9}, 0, 0};
+    write(file("p.toml"), print(profile));
+    write(file("m.toml"), print(test_machine(8, 4)));
+  }
+
+  [[nodiscard]] std::string file(const std::string& name) const { return folder_.file(name); }
+  [[nodiscard]] std::string config() const { return file("c.toml"); }
+  [[nodiscard]] std::vector<std::string> words(const std::string& mode,
+                                               std::vector<std::string> more) const {
+    std::vector<std::string> all = {mode,           config(),    "--profile",
+                                    file("p.toml"), "--machine", file("m.toml")};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+ private:
+  Folder folder_;
+};
+
+TEST_F(Planning, PrintsATableWithReasons) {
+  const Result result = run(words("plan", {"--ranks", "4"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (const char* part : {"schedule", "eq. 1", "bubble", "1. ", "the busiest worker computes",
+                           "slower than the best", "layouts looked at", "refused: "}) {
+    EXPECT_TRUE(has(result.out, part)) << part << "\n" << result.out;
+  }
+}
+
+TEST_F(Planning, JsonHasAllOfIt) {
+  const Result result = run(words("plan", {"--ranks", "4", "--json", "--top", "3"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  ASSERT_EQ(json["plans"].size(), 3U);
+  EXPECT_LE(json["plans"][0]["step_s"], json["plans"][1]["step_s"]);
+  EXPECT_EQ(json["plans"][0]["peak_bytes"].size(), json["plans"][0]["stages"]);
+  EXPECT_FALSE(json["refused"].empty());
+  EXPECT_GT(json["considered"], 3);
+}
+
+// Every number of devices from 1 to 8: the plan is executed. (pipedream/issues/59: replicas that do
+// not divide the batch.)
+TEST_F(Planning, PlansForOneToEightDevicesAreExecuted) {
+  for (int ranks = 1; ranks <= 8; ++ranks) {
+    const std::string plan = file("plan.toml");
+    const Result planned =
+        run(words("plan", {"--ranks", std::to_string(ranks), "-o", plan, "--top", "1"}));
+    ASSERT_EQ(planned.code, 0) << ranks << planned.err;
+    const Result result = run({"emulate", plan, "--json", "--steps", "2", "--stretch", "0.05"});
+    ASSERT_EQ(result.code, 0) << ranks << ": " << result.err;
+    const auto json = nlohmann::json::parse(result.out);
+    const double predicted = json["predicted_step_s"], measured = json["measured_step_s"];
+    EXPECT_NEAR(measured / predicted, 1, 0.5) << ranks;  // other work may be on the machine
+    for (std::size_t worker = 0; worker < json["predicted_peak_bytes"].size(); ++worker) {
+      const double bytes = json["predicted_peak_bytes"][worker];
+      EXPECT_NEAR(json["measured_peak_bytes"][worker].get<double>() / bytes, 1, 0.05)
+          << ranks << " ranks, worker " << worker;
+    }
+  }
+}
+
+TEST_F(Planning, EmulateComparesAndDraws) {
+  const std::string plan = file("plan.toml");
+  ASSERT_EQ(
+      run(words("plan", {"--ranks", "4", "--stages", "4", "--schedules", "chimera", "-o", plan}))
+          .code,
+      0);
+  const Result result =
+      run({"emulate", plan, "--steps", "2", "--stretch", "0.05", "--timeline", file("t.html")});
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (const char* part : {"predicted", "measured", "step", "P3"}) {
+    EXPECT_TRUE(has(result.out, part)) << part << "\n" << result.out;
+  }
+  EXPECT_TRUE(has(read(file("t.html")), "emulated"));
+}
+
+TEST_F(Planning, DevicesMayDifferInMemory) {
+  write(file("m.toml"), [] {
+    Machine machine = test_machine(4, 1);
+    machine.memory_bytes = {1.0e9, 1.0e9, 0.4e9, 1.0e9};
+    return print(machine);
+  }());
+  const Result result = run(words("plan", {"--ranks", "4", "--json"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (const auto& plan : nlohmann::json::parse(result.out)["plans"]) {
+    for (std::size_t worker = 0; worker < plan["peak_bytes"].size(); ++worker) {
+      EXPECT_LE(plan["peak_bytes"][worker], plan["limit_bytes"][worker]);
+    }
+  }
+}
+
+TEST_F(Planning, RefusesWithOneLine) {
+  const auto refused = [&](std::vector<std::string> more, const std::string& part) {
+    expect_error(run(words("plan", std::move(more))), 2, part);
+  };
+  refused({"--ranks", "0"}, "--ranks is 0");
+  refused({"--ranks", "-3"}, "--ranks is -3");
+  refused({"--ranks", "16"}, "at most 8, the devices of a machine");
+  refused({"--ranks", "4", "--batch", "0"}, "--batch is 0");
+  refused({"--ranks", "7", "--batch", "3", "--stages", "1"}, "no plan for 7 ranks");
+  refused({"--ranks", "4", "--memory", "0.001"}, "the least that would do is ");
+  refused({"--ranks", "4", "--memory", "1,1"}, "--memory has 2 numbers for 8 devices");
+  refused({"--ranks", "4", "--memory", "-1"}, "--memory is '-1'");
+  refused({"--ranks", "4", "--stages", "3"}, "--stages is 3");
+  refused({"--ranks", "4", "--schedules", "chimerra"}, "did you mean 'chimera'");
+  refused({"--ranks", "4", "--micro-batches", "16"}, "profile more sizes");
+  refused({"--ranks", "4", "--set", "model.hidden=32"}, "hidden");
+  expect_error(run({"plan", config(), "--ranks", "4"}), 2, "no profile says what layers cost");
+  expect_error(run({"plan", "--profile", file("p.toml"), "--ranks", "4"}), 2, "--batch");
+  expect_error(run({"plan", "--profile", file("none.toml"), "--ranks", "4", "--batch", "8"}), 3,
+               "none.toml");
+  write(file("m.toml"),
+        "format = \"chimera-machine-1\"\nname = \"m\"\nsource = \"\"\nnodes = 4\n"
+        "devices_per_node = 1\n[p2p]\nlatency_s = 1e-6\n");
+  refused({"--ranks", "4"}, "p2p: bytes_per_s is missing");
+  expect_error(run({"emulate", config()}), 2, "no profile");
+  expect_error(run({"emulate", file("none.toml")}), 3, "none.toml");
+}
+
+}  // namespace
+}  // namespace chimera::cli
