@@ -56,8 +56,8 @@ LayerPoint read_point(TomlTable table) {
   point.sequences = static_cast<int>(
       std::min<std::int64_t>(table.integer("sequences", 1), std::numeric_limits<int>::max()));
   for (const PointField& field : kPointFields) {
-    point.*field.member = table.number(field.name, 0, false,
-                                       field.optional ? std::optional(0.0) : std::nullopt);
+    point.*field.member =
+        table.number(field.name, 0, false, field.optional ? std::optional(0.0) : std::nullopt);
   }
   table.finish();
   if (point.backward_input_s > point.backward_s) {
@@ -251,8 +251,9 @@ std::string print(const Profile& profile) {
   out << "format = " << toml_text(kFormat) << "\ndevice = " << toml_text(profile.device)
       << "\nsource = " << toml_text(profile.source) << "\nfirst = [" << join(fold(profile.first))
       << "]\nblocks = [" << join(fold(profile.blocks)) << "]\nlast = [" << join(fold(profile.last))
-      << "]\neach = [" << join(fold(profile.each)) << "]\ntokens_bytes = "
-      << toml_number(profile.tokens_bytes) << "\nstep_s = " << toml_number(profile.step_s)
+      << "]\neach = [" << join(fold(profile.each))
+      << "]\ntokens_bytes = " << toml_number(profile.tokens_bytes)
+      << "\nstep_s = " << toml_number(profile.step_s)
       << "\nshared_parameters = " << profile.shared_parameters << "\n\n[model]\n";
   for (const auto& [key, value] : profile.model) out << key << " = " << toml_text(value) << "\n";
   if (profile.p2p) print_link(out, "p2p", *profile.p2p);

@@ -24,9 +24,9 @@ struct LayerPoint {
   double backward_s = 0;        // whole
   double backward_input_s = 0;  // of it, the gradient of the input
   double recompute_s = 0;
-  double kept_forward_s = 0;  // of a forward that is to be recomputed; 0: as forward_s
-  double stash_bytes = 0;     // what a forward keeps for its backward, neither input nor output
-  double forward_work_bytes = 0;       // most while it runs, beyond stash and output
+  double kept_forward_s = 0;      // of a forward that is to be recomputed; 0: as forward_s
+  double stash_bytes = 0;         // what a forward keeps for its backward, neither input nor output
+  double forward_work_bytes = 0;  // most while it runs, beyond stash and output
   double kept_forward_work_bytes = 0;  // of a forward that is to be recomputed, beyond its output
   double recompute_work_bytes = 0;     // beyond stash and output
   // Most while it runs, beyond what is held when it begins: stash, input, gradient of the output.
@@ -43,8 +43,8 @@ struct LayerKind {
   std::string name;
   std::int64_t parameters = 0;
   double weight_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0;
-  double step_s = 0;               // the optimizer's
-  double step_bytes = 0;           // what a step needs besides, for a while
+  double step_s = 0;                    // the optimizer's
+  double step_bytes = 0;                // what a step needs besides, for a while
   std::vector<LayerPoint> points = {};  // ascending sizes, at least one
 
   // Between two sizes that were measured, on the line through them. Throws Error (kUsage) for sizes
