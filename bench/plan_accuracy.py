@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""How well a profile predicts training: step times and peaks of memory.
+
+Profiles the demo-like model on this machine, predicts each case of the table below, trains it, and
+prints a table of both (Markdown). Cases and profiles take turns over the rounds; each case's
+prediction is from the profile of its own round. Waits for a quiet machine before each measurement.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+CONFIG = """
+[model]
+layers = 8
+hidden = 128
+heads = 4
+sequence = 128
+[data]
+text = "data/bible.txt"
+[train]
+steps = 12
+batch = 16
+learning_rate = 2e-3
+seed = 1
+[pipeline]
+stages = 2
+micro_batch = 2
+"""
+
+CASES = [
+    ("gpipe", {"schedule": "gpipe"}),
+    ("1f1b", {"schedule": "1f1b"}),
+    ("chimera direct", {"schedule": "chimera"}),
+    ("chimera doubling", {"schedule": "chimera", "method": "doubling", "recompute": "all"}),
+    ("chimera halving", {"schedule": "chimera", "method": "halving"}),
+    ("gems", {"schedule": "gems"}),
+    ("pipedream-2bw", {"schedule": "pipedream-2bw", "clip": "0"}),
+    ("1f1b recomputed", {"schedule": "1f1b", "recompute": "all"}),
+    ("1f1b, some recomputed", {"schedule": "1f1b", "recompute": "2,1"}),
+    ("1f1b, split 5,3", {"schedule": "1f1b", "split": "5,3"}),
+    ("chimera, split 5,3", {"schedule": "chimera", "split": "5,3"}),
+    ("gpipe, B = 4", {"schedule": "gpipe", "micro_batch": "4"}),
+    ("chimera, B = 4", {"schedule": "chimera", "micro_batch": "4"}),
+    ("chimera, B = 1", {"schedule": "chimera", "micro_batch": "1"}),
+]
+
+
+def settings(keys):
+    words = []
+    for key, value in keys.items():
+        section = "train" if key == "clip" else "pipeline"
+        words += ["--set", f"{section}.{key}={value}"]
+    return words
+
+
+def wait_until_quiet(most_s):
+    """Until nothing else wanted the processor for some seconds; says whether that came."""
+    began = time.time()
+    while time.time() - began < most_s:
+        busy = sum(line_busy() for _ in range(4)) / 4
+        if busy < 0.05:
+            return True
+    return False
+
+
+def line_busy():
+    """The part of all cores that is busy over a second."""
+    def read():
+        with open("/proc/stat") as file:
+            numbers = [int(word) for word in file.readline().split()[1:]]
+        return sum(numbers), numbers[3] + numbers[4]
+    total, idle = read()
+    time.sleep(1)
+    total2, idle2 = read()
+    return 1 - (idle2 - idle) / max(1, total2 - total)
+
+
+def output(words):
+    return subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def train(build, config, words, folder):
+    log = os.path.join(folder, "log")
+    text = output([f"{build}/chimera", "train", config, "--log", log] + words)
+    with open(log) as file:
+        seconds = [json.loads(line)["seconds"] for line in file]
+    peaks = re.search(r"megabytes held at most, by rank: measured ([\d.,]+), predicted", text)
+    return seconds[2:], [1e6 * float(word) for word in peaks.group(1).split(",") if word]
+
+
+def measure(options, folder):
+    config = os.path.join(folder, "config.toml")
+    with open(config, "w") as file:
+        file.write(CONFIG)
+    found = {name: {"predicted": [], "measured": [], "peaks": [], "expected": []}
+             for name, _ in CASES}
+    for turn in range(options.rounds):
+        profile = os.path.join(folder, f"profile{turn}.toml")
+        quiet = wait_until_quiet(options.patience)
+        output([f"{options.build}/chimera", "profile", config, "-o", profile,
+                "--micro-batches", "1,2,4", "--repeats", str(options.repeats)])
+        for name, keys in CASES:
+            quiet = wait_until_quiet(options.patience) and quiet
+            case = found[name]
+            words = settings(keys)
+            said = json.loads(output([f"{options.build}/plan_accuracy", config, "--profile",
+                                      profile] + words))
+            seconds, peaks = train(options.build, config, words, folder)
+            case["predicted"].append(said["seconds"])
+            case["measured"].append(statistics.median(seconds))
+            case["expected"], case["peaks"] = said["peak_bytes"], peaks
+            print(f"round {turn} {name}: predicted {1e3 * said['seconds']:.1f} ms, measured "
+                  f"{1e3 * case['measured'][-1]:.1f} ms (quickest {1e3 * min(seconds):.1f})"
+                  f"{'' if quiet else '; not quiet'}", file=sys.stderr, flush=True)
+    return found
+
+
+def report(found):
+    print("| case | predicted ms | measured ms | error | predicted MB | measured MB | error |")
+    print("|---|---|---|---|---|---|---|")
+    times, sizes = [], []
+    for name, case in found.items():
+        predicted = statistics.median(case["predicted"])
+        measured = statistics.median(case["measured"])
+        error = predicted / measured - 1
+        off = [a / b - 1 for a, b in zip(case["expected"], case["peaks"])]
+        times.append(abs(error))
+        sizes += [abs(part) for part in off]
+        megabytes = [", ".join(f"{value / 1e6:.1f}" for value in case[key])
+                     for key in ("expected", "peaks")]
+        print(f"| {name} | {1e3 * predicted:.1f} | {1e3 * measured:.1f} | {100 * error:+.1f} % | "
+              f"{megabytes[0]} | {megabytes[1]} | {100 * max(off, key=abs):+.1f} % |")
+    print(f"\ntime: mean error {100 * statistics.mean(times):.1f} %, worst {100 * max(times):.1f} %;"
+          f" peaks: mean {100 * statistics.mean(sizes):.1f} %, worst {100 * max(sizes):.1f} %")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--patience", type=float, default=120, help="seconds to wait for quiet")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        report(measure(options, folder))
+
+
+if __name__ == "__main__":
+    main()
