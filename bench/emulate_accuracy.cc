@@ -88,6 +88,7 @@ class Uneven {
   double operator()() { return 1 + 2 * draws_.uniform(next_++); }
   std::vector<double> of_each(int count, double unit) {
     std::vector<double> values;
+    values.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) values.push_back(std::round(1e9 * unit * (*this)()) / 1e9);
     return values;
   }

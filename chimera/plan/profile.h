@@ -76,7 +76,7 @@ struct Profile {
   // The kinds of the layers, nearest the input first. Those in `first` stay on the first stage,
   // those in `last` on the last; blocks are cut between stages.
   std::vector<std::string> first, blocks, last;
-  // Kinds that every stage has once beside its layers: what an action costs whatever its layers are.
+  // Kinds that every stage has once beside its layers: what an action costs whatever they are.
   std::vector<std::string> each = {};
   double step_s = 0;  // of each worker's step, beside that of its layers
   // The tokens of one sequence, which the first stage keeps, and its targets, which the last does.
@@ -98,9 +98,9 @@ struct Profile {
 [[nodiscard]] Profile load_profile(const std::string& path);  // and (kIo)
 [[nodiscard]] std::string print(const Profile& profile);      // parses to the same
 
-// One kind of layer from a table as the authors of Chimera and PipeFisher publish them: CSV with the
-// columns bs, time_f, time_b (ms of one micro-batch), mem_param, mem_act, mem_peak_err (MiB). They
-// do not say how large messages are: `message_bytes` of one sequence.
+// One kind of layer from a table as the authors of Chimera and PipeFisher publish them: CSV with
+// the columns bs, time_f, time_b (ms of one micro-batch), mem_param, mem_act, mem_peak_err (MiB).
+// They do not say how large messages are: `message_bytes` of one sequence.
 [[nodiscard]] LayerKind parse_layer_csv(std::string_view text, std::string_view source,
                                         double message_bytes);
 

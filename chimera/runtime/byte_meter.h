@@ -18,10 +18,6 @@ class ByteMeter {
     peak_ = std::max(peak_, held_);
   }
 
-  [[nodiscard]] double held() const {
-    const std::lock_guard lock(mutex_);
-    return held_;
-  }
   [[nodiscard]] double peak() const {
     const std::lock_guard lock(mutex_);
     return peak_;

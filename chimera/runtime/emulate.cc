@@ -117,6 +117,7 @@ Steps from_ends(const std::vector<double>& ends) {
 // Which of them is the median.
 int median_step(const std::vector<double>& seconds) {
   std::vector<std::pair<double, int>> sorted;
+  sorted.reserve(seconds.size());
   for (const double each : seconds) sorted.emplace_back(each, static_cast<int>(sorted.size()));
   std::sort(sorted.begin(), sorted.end());
   return sorted[sorted.size() / 2].second;

@@ -1,5 +1,7 @@
 #include "chimera/runtime/waiting_stage.h"
 
+#include <utility>
+
 #include "chimera/base/clock.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
@@ -32,11 +34,12 @@ Message WaitingStage::message(double claimed_bytes) const {
   if (spec_.meter == nullptr || claimed_bytes == 0) return message;
   // Whoever drops the message, on whichever rank, ends the claim.
   struct Claimed {
+    Claimed(ByteMeter* meter, double claimed, std::shared_ptr<void> real)
+        : held(meter, claimed), bytes(std::move(real)) {}
     HeldBytes held;
     std::shared_ptr<void> bytes;
   };
-  message.owner =
-      std::shared_ptr<Claimed>(new Claimed{{spec_.meter, claimed_bytes}, std::move(message.owner)});
+  message.owner = std::make_shared<Claimed>(spec_.meter, claimed_bytes, std::move(message.owner));
   return message;
 }
 
