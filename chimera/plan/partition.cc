@@ -30,7 +30,7 @@
 namespace chimera {
 namespace {
 
-// ---- by load -------------------------------------------------------------------------------------
+// ---- by load ------------------------------------------------------------------------------------
 
 class Loads {
  public:
@@ -125,8 +125,8 @@ class PairFill {
  private:
   static constexpr int kNever = -1;
 
-  // From i blocks at the beginning, and as many as can be at the end. As the first stage of the pair
-  // grows, the second shrinks, so b only falls.
+  // From i blocks at the beginning, and as many as can be at the end. As the first stage of the
+  // pair grows, the second shrinks, so b only falls.
   void extend(int pair, int i) {
     const int j = reach_[as_index(pair)][as_index(i)];
     const int rest = 2 * (pairs_ - 1 - pair);  // a block for each stage to come
@@ -214,7 +214,7 @@ std::vector<int> improved(const Loads& loads, const Placement& placement, std::v
   return split;
 }
 
-// ---- by worth ------------------------------------------------------------------------------------
+// ---- by worth -----------------------------------------------------------------------------------
 
 struct Bounded {
   Worth bound;

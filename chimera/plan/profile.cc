@@ -262,7 +262,7 @@ std::string print(const Profile& profile) {
   return out.str();
 }
 
-// ---- others' measurements ------------------------------------------------------------------------
+// ---- others' measurements ----------------------------------------------------------------------
 
 namespace {
 
