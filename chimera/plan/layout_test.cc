@@ -1,0 +1,103 @@
+#include "chimera/plan/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "chimera/plan/testing.h"
+
+namespace chimera {
+namespace {
+
+Layout layout_on(const Placement& placement, std::vector<int> split, int width = 1) {
+  Layout layout;
+  layout.placement = placement;
+  layout.width = width;
+  layout.recomputed.assign(split.size(), 0);
+  layout.split = std::move(split);
+  return layout;
+}
+
+TEST(Rabenseifner, IsThePapersFormula) {
+  const Link hop{1e-5, 1e9};
+  EXPECT_DOUBLE_EQ(rabenseifner_s(hop, 8, 4e6), 2 * 3 * 1e-5 + 2 * 7.0 / 8 * 4e6 / 1e9);
+  EXPECT_DOUBLE_EQ(rabenseifner_s(hop, 1, 4e6), 0);
+}
+
+TEST(LayoutCosts, AreSumsOverTheLayersOfEachStage) {
+  const Profile profile = test_profile(6);
+  const Machine machine = test_machine(4, 0);
+  const Costs costs = layout_costs(profile, machine, layout_on(Placement::linear(2), {2, 4}));
+  const auto forward = [&](const char* name) { return profile.kind(name).at(1).forward_s; };
+  EXPECT_NEAR(costs.forward_s[0], forward("embedding") + 2 * forward("block"), 1e-12);
+  EXPECT_NEAR(costs.forward_s[1], 4 * forward("block") + forward("head"), 1e-12);
+  EXPECT_DOUBLE_EQ(costs.boundary_bytes[0], profile.kind("block").at(1).output_bytes);
+  EXPECT_EQ(costs.reduce_s, std::vector<double>(2, 0)) << "one replica of each";
+}
+
+TEST(LayoutCosts, ReduceOverAllReplicasOfAStage) {
+  const Profile profile = test_profile(4);
+  const Machine machine = test_machine(16, 0);
+  const Costs costs = layout_costs(profile, machine, layout_on(Placement::opposite(2), {2, 2}, 4));
+  const double bytes =
+      profile.kind("embedding").gradient_bytes + 2 * profile.kind("block").gradient_bytes;
+  EXPECT_DOUBLE_EQ(costs.reduce_s[0], rabenseifner_s(machine.between.reduce, 8, bytes));
+}
+
+TEST(LayoutCosts, UseTheLinksWithinANodeWhereAllGroupsDo) {
+  const Profile profile = test_profile(4);
+  Machine machine = test_machine(4, 0);
+  machine.nodes = 2;
+  machine.devices_per_node = 2;
+  machine.within.p2p = {1e-6, 1e11};
+  const Costs pairs = layout_costs(profile, machine, layout_on(Placement::linear(2), {2, 2}, 2));
+  EXPECT_EQ(pairs.link_of({0, 1}), machine.within.p2p);
+  const Costs four = layout_costs(profile, machine, layout_on(Placement::linear(4), {1, 1, 1, 1}));
+  EXPECT_EQ(four.link_of({0, 1}), machine.within.p2p);
+  EXPECT_EQ(four.link_of({1, 2}), machine.between.p2p);
+  machine.nodes = 3;
+  const Costs three = layout_costs(profile, machine, layout_on(Placement::linear(3), {1, 1, 2}, 2));
+  EXPECT_EQ(three.link_of({0, 1}), machine.between.p2p) << "ranks 3 and 4 are on two nodes";
+}
+
+// sail-sg/zero-bubble-pipeline-parallelism#36: a V placement has embedding and head on one worker.
+TEST(LayoutMemory, CountsEmbeddingAndHeadWhereTheyMeet) {
+  Profile profile = test_profile(8);
+  for (LayerKind& kind : profile.kinds) {
+    if (kind.name == "block") continue;
+    kind.weight_bytes = kind.gradient_bytes = 1e9;  // a vocabulary much larger than the width
+    kind.optimizer_bytes = 2e9;
+  }
+  const auto held = [&](const Layout& layout) {
+    const MemoryModel memory = layout_memory(profile, layout);
+    return memory.weights[0] + memory.gradients[0] + memory.optimizer[0];
+  };
+  const Layout linear = layout_on(Placement::linear(4), {2, 2, 2, 2});
+  const Layout v = layout_on(Placement({{0, 1, 2, 3, 3, 2, 1, 0}}), std::vector<int>(8, 1));
+  EXPECT_NEAR(held(v) - held(linear), 4e9, 1e-6 * 4e9);
+}
+
+TEST(LayoutMemory, HoldsWhatIsSharedOnce) {
+  Profile profile = test_profile(4);
+  const Layout both = layout_on(Placement::opposite(2), {2, 2});
+  const double apart = layout_memory(profile, both).weights[0];
+  profile.shared_parameters = 4'000'000;
+  EXPECT_NEAR(layout_memory(profile, both).weights[0], apart - 4.0 * 4'000'000, 1);
+  const Layout linear = layout_on(Placement::linear(2), {2, 2});
+  profile.shared_parameters = 0;
+  const double first = layout_memory(profile, linear).weights[0];
+  profile.shared_parameters = 4'000'000;
+  EXPECT_DOUBLE_EQ(layout_memory(profile, linear).weights[0], first);
+}
+
+TEST(LayoutLimits, AreThoseOfTheLeastDeviceInAnyGroup) {
+  Machine machine = test_machine(8, 0);
+  machine.memory_bytes = {10e6, 10e6, 6e6, 10e6, 10e6, 9e6, 10e6, 10e6};
+  const std::vector<double> limits =
+      layout_limits(machine, layout_on(Placement::linear(4), {1, 1, 1, 1}, 2));
+  EXPECT_EQ(limits, (std::vector<double>{10e6, 9e6, 6e6, 10e6}));
+}
+
+}  // namespace
+}  // namespace chimera
