@@ -113,6 +113,7 @@ std::string milliseconds(double seconds) {
 }
 
 std::string ratio_text(double measured, double predicted) {
+  if (predicted == 0) return measured == 0 ? "1.000" : "";
   std::ostringstream out;
   out << std::fixed << std::setprecision(3) << measured / predicted;
   return out.str();
@@ -171,7 +172,10 @@ void check_emulate_options(const EmulateOptions& options) {
     throw Error(ErrorCode::kUsage, cat(option, " is ", value, "; expected ", expected));
   };
   if (options.steps < 2) refuse("--steps", options.steps, "a whole number from 2");
-  if (!(options.stretch >= 0)) refuse("--stretch", options.stretch, "a number above 0");
+  const bool by_itself = options.stretch == 0;
+  if (!by_itself && !(options.stretch >= 1e-4 && options.stretch <= 1e4)) {
+    refuse("--stretch", options.stretch, "a number from 0.0001 to 10000");
+  }
   if (options.timeline.empty()) return;
   if (!options.timeline.ends_with(".html") && !options.timeline.ends_with(".json")) {
     throw Error(ErrorCode::kUsage, cat("--timeline is '", options.timeline,
@@ -217,7 +221,6 @@ RunMode add_emulate(CLI::App& app) {
       ->type_name("PLAN");
   app.add_option("--set", options->overrides, "Override a key, as pipeline.stages=8")
       ->type_name("KEY=VALUE")
-      ->expected(1)
       ->allow_extra_args(false);
   options->inputs.add(app);
   app.add_option("--groups", options->groups,

@@ -108,7 +108,6 @@ RunMode add_plan(CLI::App& app) {
   app.add_option("config", options->config, "The configuration to plan for")->type_name("CONFIG");
   app.add_option("--set", options->overrides, "Override a key, as train.batch=64")
       ->type_name("KEY=VALUE")
-      ->expected(1)
       ->allow_extra_args(false);
   options->inputs.add(app);
   app.add_option("--ranks", options->ranks, "P: devices to use")->required()->type_name("P");

@@ -54,7 +54,7 @@ Profile from_csv(const ProfileOptions& options) {
     throw Error(ErrorCode::kUsage, cat("'", options.config,
                                        "' and --from-csv both say what to profile; leave one out"));
   }
-  if (!options.message_bytes || !(*options.message_bytes > 0)) {
+  if (!options.message_bytes || !(*options.message_bytes > 0 && *options.message_bytes < 1e15)) {
     throw Error(ErrorCode::kUsage,
                 cat("--from-csv needs --message-bytes above 0: how many bytes one sequence's "
                     "message between stages has, which the table does not say"));

@@ -50,6 +50,8 @@ Config with_candidate(Config config, const Candidate& candidate) {
   pipeline.split = join(candidate.split, ",");
   const bool recomputes = std::ranges::any_of(candidate.recomputed, [](int n) { return n > 0; });
   pipeline.recompute = recomputes ? join(candidate.recomputed, ",") : "none";
+  // The plan fits its machine; a list for other workers would not fit it.
+  pipeline.memory.clear();
   return config;
 }
 

@@ -70,10 +70,11 @@ double RowWork::least_step_s(const Placement& placement, const Costs& costs,
   double most = 0;
   for (std::size_t worker = 0; worker < workers_.size(); ++worker) {
     const WorkerCount& count = workers_[worker];
-    double seconds = busy[worker] + step_s(costs, placement.stages_of(static_cast<int>(worker)));
-    if (drains)
-      seconds += forwards[as_index(count.first_stage)] + backwards[as_index(count.last_stage)];
-    most = std::max(most, seconds);
+    const double own_step = step_s(costs, placement.stages_of(static_cast<int>(worker)));
+    // What its last backward sets off in the stages before goes on beside its own step.
+    const double after = std::max(own_step, drains ? backwards[as_index(count.last_stage)] : 0);
+    const double before = drains ? forwards[as_index(count.first_stage)] : 0;
+    most = std::max(most, before + busy[worker] + after);
   }
   return most;
 }

@@ -34,6 +34,9 @@ std::vector<int> profiled_sizes(const Profile& profile) {
   return sizes;
 }
 
+// Stages times micro-batches of one candidate: all of them together take seconds then.
+constexpr std::int64_t kMostCells = 1 << 15;
+
 class Enumeration {
  public:
   explicit Enumeration(const PlanRequest& request) : request_(request) {}
@@ -70,6 +73,13 @@ class Enumeration {
       return;
     }
     candidate.spec.micros = static_cast<int>(request_.batch / at_once);
+    const std::int64_t cells = std::int64_t{candidate.spec.stages} * candidate.spec.micros;
+    if (cells > kMostCells) {
+      refuse(candidate, cat(candidate.spec.micros, " micro-batches on ", candidate.spec.stages,
+                            " stages are more than a plan simulates (", kMostCells,
+                            " together); larger micro-batches or more groups have fewer"));
+      return;
+    }
     for (const Generator& generator : generators()) {
       if (!asked(request_.schedules, std::string(generator.name))) continue;
       candidate.generator = &generator;

@@ -28,6 +28,19 @@ double largest(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
+double slowest_message_s(const Program& program, const Costs& costs) {
+  double slowest = 0;
+  for (std::size_t worker = 0; worker < program.rows.size(); ++worker) {
+    for (const Action& action : program.rows[worker]) {
+      if (!is_send(action.op)) continue;
+      const Link& link =
+          costs.link_of(channel_of(program.source.placement, static_cast<int>(worker), action));
+      slowest = std::max(slowest, link.latency_s + costs.message_bytes(action) / link.bandwidth);
+    }
+  }
+  return slowest;
+}
+
 // Of a worker's row in a timeline: what its reductions can hide behind.
 struct Regions {
   double first_start_s = 0;
@@ -96,7 +109,7 @@ EquationOne equation_one(const Program& program, const Costs& costs) {
                                                          : costs.recompute_s[stage];
     result.backward_s = std::max(result.backward_s, costs.backward_s[stage] + recompute);
   }
-  result.p2p_s = costs.link.latency_s + largest(costs.boundary_bytes) / costs.link.bandwidth;
+  result.p2p_s = slowest_message_s(program, costs);
   result.path = critical_path(program);
   const Timeline timeline =
       simulate(program, equal_stages(program.source.stages(), result.forward_s + result.p2p_s,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
+#include <map>
 #include <numeric>
 #include <sstream>
 
@@ -100,24 +101,31 @@ std::string memory_reason(std::size_t worker, double peak_bytes, double limit_by
       ", with all its blocks recomputed: ", bytes_text(peak_bytes - limit_bytes), " too much");
 }
 
-std::string no_plan_reason(const Plans& plans, const PlanRequest& request) {
-  const Refused* least = nullptr;
-  for (const Refused& refused : plans.refused) {
-    if (refused.needed_bytes == 0) continue;
-    if (least == nullptr || refused.needed_bytes < least->needed_bytes) least = &refused;
-  }
+std::string no_plan_reason(const Plans& plans, const PlanRequest& request, double needed) {
   const std::string head = cat("no plan for ", request.ranks, " ranks and batches of ",
                                request.batch, " on ", request.machine.name, ": ");
-  if (least != nullptr) {
-    return cat(head, "memory; the least that would do is ", bytes_text(least->needed_bytes),
-               " a device beside what is reserved (", describe(least->candidate),
-               "); try more ranks, smaller micro-batches or devices that hold more");
+  if (needed > 0) {
+    const auto& memory = request.machine.memory_bytes;
+    const std::string least =
+        memory.size() == 1
+            ? cat(bytes_text(needed * (memory.front() - request.machine.reserved_bytes)),
+                  " a device beside what is reserved")
+            : cat(std::round(100 * needed) / 100, " times the memory of each device");
+    return cat(head, "memory; the least that would do is ", least,
+               "; try more ranks, smaller micro-batches or devices that hold more");
   }
-  if (plans.refused.empty()) return cat(head, "nothing is left of what was asked for");
-  return cat(head, plans.refused.front().reason, " (", describe(plans.refused.front().candidate),
-             ", and ", plans.refused.size() - 1,
-             " more refused); try a number of ranks that divides into stages and groups, or "
-             "another batch");
+  if (plans.refused.empty()) {
+    return cat(head,
+               "nothing is left of what was asked for; the sizes of micro-batches must be in "
+               "the profile for every kind of layer, and schedules fit the stages");
+  }
+  std::map<std::string, int> reasons;
+  for (const Refused& refused : plans.refused) ++reasons[refused.reason];
+  const auto most =
+      std::ranges::max_element(reasons, {}, [](const auto& reason) { return reason.second; });
+  return cat(head, most->first, " (", most->second, " of ", plans.refused.size(),
+             " layouts that were refused); try a number of ranks that divides into stages and "
+             "groups, or another batch");
 }
 
 }  // namespace chimera

@@ -153,7 +153,7 @@ Machine parse_machine(std::string_view text, std::string_view source) {
   machine.action_s = table.number("action_s", 0, false, 0.0);
   read_links(table.table("p2p"), machine.within.p2p, machine.between.p2p);
   read_links(table.table("all_reduce"), machine.within.reduce, machine.between.reduce);
-  machine.ring = read_choice(table, "all_reduce_by", "halving", "ring");
+  machine.ring = read_choice(table, "all_reduce_by", "rabenseifner", "ring");
   constexpr std::int64_t kMostAtOnce = 1 << 10;
   machine.reduces_at_once =
       static_cast<int>(std::min(kMostAtOnce, table.integer("all_reduces_at_once", 1, 1)));

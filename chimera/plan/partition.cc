@@ -174,7 +174,8 @@ class PairFill {
 // The least limit for which `fill` finds a split, and that split.
 template <class Fill>
 std::vector<int> least(const Loads& loads, Fill fill) {
-  double low = 0, high = loads.total();
+  // A worker may hold all stages, and their sum in another order be rounded above the total.
+  double low = 0, high = loads.total() * (1 + 1e-9);
   Split best = fill(high);
   CHECK(best.has_value());
   constexpr int kHalvings = 48;
@@ -267,31 +268,61 @@ SplitChoice best_of_all(const SplitProblem& problem) {
   attempt(problem, problem.start, choice);
   for (const Bounded& next : all) {
     if (!(next.bound < choice.worth)) break;
+    if (choice.tries >= problem.most_tries) {
+      choice.exact = false;
+      break;
+    }
     attempt(problem, next.split, choice);
   }
   return choice;
+}
+
+struct Ends {
+  std::vector<int> from, to;  // stages
+};
+
+Ends ends_of_moves(const SplitProblem& problem, const std::vector<int>& split) {
+  constexpr std::size_t kFrom = 6, kTo = 10;
+  std::vector<int> stages(split.size());
+  std::iota(stages.begin(), stages.end(), 0);
+  if (!problem.load) return {stages, stages};
+  const std::vector<double> load = problem.load(split);
+  std::stable_sort(stages.begin(), stages.end(),
+                   [&](int a, int b) { return load[as_index(a)] < load[as_index(b)]; });
+  Ends ends;
+  ends.to = stages;
+  ends.from.assign(stages.rbegin(), stages.rend());
+  if (ends.to.size() > kTo) ends.to.resize(kTo);
+  if (ends.from.size() > kFrom) ends.from.resize(kFrom);
+  return ends;
+}
+
+// Not seen, and not known to be worth less than the best; the best bound first.
+std::vector<Bounded> promising_moves(const SplitProblem& problem, const SplitChoice& choice,
+                                     const std::set<std::vector<int>>& seen) {
+  std::vector<Bounded> moves;
+  const Ends ends = ends_of_moves(problem, choice.split);
+  for (const int from : ends.from) {
+    if (choice.split[as_index(from)] == 1) continue;
+    for (const int to : ends.to) {
+      if (from == to) continue;
+      Bounded move{.bound = {}, .split = moved(choice.split, from, to)};
+      if (seen.contains(move.split)) continue;
+      move.bound = problem.bound(move.split);
+      if (move.bound < choice.worth) moves.push_back(std::move(move));
+    }
+  }
+  std::sort(moves.begin(), moves.end(), bound_is_less);
+  return moves;
 }
 
 SplitChoice best_by_moves(const SplitProblem& problem) {
   SplitChoice choice;
   attempt(problem, problem.start, choice);
   std::set<std::vector<int>> seen = {problem.start};
-  const int stages = static_cast<int>(problem.start.size());
   for (bool better = true; better;) {
     better = false;
-    std::vector<Bounded> moves;
-    for (int from = 0; from < stages; ++from) {
-      if (choice.split[as_index(from)] == 1) continue;
-      for (int to = 0; to < stages; ++to) {
-        if (from == to) continue;
-        Bounded move{.bound = {}, .split = moved(choice.split, from, to)};
-        if (seen.contains(move.split)) continue;
-        move.bound = problem.bound(move.split);
-        if (move.bound < choice.worth) moves.push_back(std::move(move));
-      }
-    }
-    std::sort(moves.begin(), moves.end(), bound_is_less);
-    for (const Bounded& move : moves) {
+    for (const Bounded& move : promising_moves(problem, choice, seen)) {
       if (choice.tries >= problem.most_tries) return choice;
       seen.insert(move.split);
       const Worth before = choice.worth;
@@ -310,12 +341,14 @@ std::vector<int> balanced_by_load(const BlockLoads& blocks, const Placement& pla
   CHECK(loads.stages() >= 1 && loads.stages() <= loads.blocks());
   std::vector<int> best = least(loads, [&](double limit) { return fill_stages(loads, limit); });
   if (placement.pipes() == 1) return best;
+  const bool alike = std::ranges::all_of(
+      blocks.blocks, [&](double block) { return block == blocks.blocks.front(); });
   if (loads.stages() % 2 == 0) {
     const std::vector<int> pairs =
         least(loads, [&](double limit) { return PairFill(loads, limit).split(); });
     if (busiest(loads, placement, pairs) < busiest(loads, placement, best)) best = pairs;
   }
-  return placement.pipes() == 2 ? best : improved(loads, placement, best);
+  return placement.pipes() == 2 && alike ? best : improved(loads, placement, best);
 }
 
 SplitChoice best_split(const SplitProblem& problem) {

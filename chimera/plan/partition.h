@@ -20,8 +20,8 @@ struct BlockLoads {
 };
 
 // The split whose busiest worker has least to do, where a worker has that to do which its stages
-// have. Exact where each worker holds one stage, or stages s and D - 1 - s; for other placements
-// the better of both, improved one block at a time. O(blocks^2 log) time. Requires 1 <= stages <=
+// have. Exact where each worker holds one stage, or stages s and D - 1 - s of blocks that cost the
+// same; else the better of both, improved one block at a time. O(blocks^2 log) time. Requires 1 <= stages <=
 // blocks.
 [[nodiscard]] std::vector<int> balanced_by_load(const BlockLoads& loads,
                                                 const Placement& placement);
@@ -41,7 +41,10 @@ struct SplitProblem {
   std::function<Worth(const std::vector<int>& split)> worth;
   // Cheap: no split is worth less than this. Excess counts before time here, too.
   std::function<Worth(const std::vector<int>& split)> bound;
-  int most_tries = 64;  // splits whose worth is taken, where not all splits are looked at
+  // What each stage's worker has to do. Where it is given, moves take from the few stages with most
+  // and give to the few with least; else from any to any.
+  std::function<std::vector<double>(const std::vector<int>& split)> load = {};
+  int most_tries = 64;  // splits whose worth is taken
 };
 
 struct SplitChoice {
@@ -51,9 +54,9 @@ struct SplitChoice {
   int tries = 0;       // splits whose worth was taken
 };
 
-// All splits are looked at where they are few (kFewSplits); else one block after the other is moved
-// from the start, as long as that is worth it.
-inline constexpr double kFewSplits = 20'000;
+// All splits are bounded where they are few (kFewSplits), and exact is what comes of it if the tries
+// suffice; else one block after the other is moved from the start, as long as that is worth it.
+inline constexpr double kFewSplits = 2'000;
 [[nodiscard]] SplitChoice best_split(const SplitProblem& problem);
 
 }  // namespace chimera

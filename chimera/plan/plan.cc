@@ -91,10 +91,18 @@ class Fitting {
   }
 
   // The least number of blocks of each stage to recompute, from `low`, so that memory suffices; the
-  // largest stage's where it does not.
+  // largest stage's where it does not. More recompute nearly always holds less; where the work of
+  // recomputing makes it more, every number is looked at.
   [[nodiscard]] int least_recompute(const std::vector<int>& split, int low) const {
-    int high = *std::max_element(split.begin(), split.end());
+    const int most = *std::max_element(split.begin(), split.end());
     if (lack(split, low) == 0) return low;
+    if (lack(split, most) > 0) {
+      for (int blocks = low + 1; blocks < most; ++blocks) {
+        if (lack(split, blocks) == 0) return blocks;
+      }
+      return most;
+    }
+    int high = most;
     while (high - low > 1) {
       const int middle = (low + high) / 2;
       (lack(split, middle) == 0 ? high : low) = middle;
@@ -135,6 +143,17 @@ class Search {
     refine();
     finish();
     return std::move(plans_);
+  }
+
+  // Whether there is any plan.
+  [[nodiscard]] bool finds_one() && {
+    for (const Candidate& candidate : candidates(request_).possible) {
+      std::vector<Draft> drafts;
+      add_draft(candidate, drafts);
+      for (Draft& draft : drafts) simulate_draft(draft);
+      if (!plans_.best.empty()) return true;
+    }
+    return false;
   }
 
  private:
@@ -203,7 +222,8 @@ class Search {
     const Fitting fitting(request_, draft);
     Candidate& candidate = draft.candidate;
     int blocks = fitting.least_recompute(candidate.split, least);
-    if (fitting.lack(candidate.split, blocks) > 0) {
+    // Not once a split was found to fit: more recompute of that one, or none, so that it ends.
+    if (least == 0 && fitting.lack(candidate.split, blocks) > 0) {
       candidate.split = roomiest(fitting, candidate.split);
       blocks = fitting.least_recompute(candidate.split, 0);
     }
@@ -229,14 +249,16 @@ class Search {
     refuse(draft, memory_reason(worst, peaks[worst], limits[worst]), peaks[worst]);
   }
 
-  // The split that lacks least memory where all is recomputed.
+  // The split that lacks least memory where all is recomputed; of those, the least peak.
   [[nodiscard]] static std::vector<int> roomiest(const Fitting& fitting,
                                                  const std::vector<int>& start) {
     SplitProblem problem;
     problem.start = start;
     for (const int blocks : start) problem.blocks += blocks;
     problem.worth = [&](const std::vector<int>& split) {
-      return Worth{fitting.lack(split, problem.blocks), 0};
+      const std::vector<double> peaks = fitting.peaks(split, split);
+      const double most = *std::max_element(peaks.begin(), peaks.end());
+      return Worth{excess(peaks, fitting.limits()), most};
     };
     problem.bound = problem.worth;
     problem.most_tries = kMemoryTries;
@@ -315,6 +337,21 @@ class Search {
                                      candidate.recomputed,
                                      request_.drains && !candidate.generator->asynchronous)};
     };
+    problem.load = [&](const std::vector<int>& split) {
+      const Candidate candidate = with(split);
+      const std::vector<double> busy =
+          work.busy_s(layout_costs(request_.profile, request_.machine,
+                                   candidate_layout(candidate, draft.placement)),
+                      candidate.recomputed);
+      std::vector<double> of_stage(split.size(), 0.0);
+      for (int worker = 0; worker < draft.placement.workers(); ++worker) {
+        for (const int stage : draft.placement.stages_of(worker)) {
+          double& most = of_stage[as_index(stage)];
+          most = std::max(most, busy[as_index(worker)]);
+        }
+      }
+      return of_stage;
+    };
     const SplitChoice choice = best_split(problem);
     if (choice.split == plan.candidate.split) return;
     plan.candidate = with(choice.split);
@@ -329,7 +366,6 @@ class Search {
                        };
                        return key(a) < key(b);
                      });
-    if (plans_.best.empty()) throw Error(ErrorCode::kUsage, no_plan_reason(plans_, request_));
     for (Plan& plan : plans_.best) {
       if (plan.candidate.generator->asynchronous) continue;
       const Program program = candidate_program(plan.candidate, request_.reduce, 1);
@@ -343,18 +379,40 @@ class Search {
   static constexpr int kMemoryTries = 200;
   static constexpr std::size_t kRefined = 3;
   // How much simulation a better split is worth: (stage, micro-batch) pairs over all tries.
-  static constexpr double kRefineCells = 100'000;
+  static constexpr double kRefineCells = 50'000;
 
   const PlanRequest& request_;
   Plans plans_;
   std::map<std::tuple<int, int, int>, std::vector<int>> splits_;
 };
 
+bool fits_with(PlanRequest request, double factor) {
+  for (double& bytes : request.machine.memory_bytes) bytes *= factor;
+  request.machine.reserved_bytes *= factor;
+  return Search(request).finds_one();
+}
+
+// As many times the machine's memory, what is reserved left out, as some plan needs, to a percent;
+// 0 where more memory does not help.
+double needed_memory(const PlanRequest& request) {
+  constexpr double kMost = 1 << 20, kPrecision = 1.005;
+  if (request.machine.memory_bytes.empty() || !fits_with(request, kMost)) return 0;
+  double low = 1, high = 2;
+  while (!fits_with(request, high)) low = high, high *= 2;
+  while (high / low > kPrecision) {
+    const double middle = std::sqrt(low * high);
+    (fits_with(request, middle) ? high : low) = middle;
+  }
+  return high;
+}
+
 }  // namespace
 
 Plans plan(const PlanRequest& request) {
   check(request);
-  return Search(request).run();
+  Plans plans = Search(request).run();
+  if (!plans.best.empty()) return plans;
+  throw Error(ErrorCode::kUsage, no_plan_reason(plans, request, needed_memory(request)));
 }
 
 }  // namespace chimera

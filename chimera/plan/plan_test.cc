@@ -149,11 +149,42 @@ TEST(Plan, RefusesRequestsThatMakeNoSense) {
   EXPECT_NE(refusal(request_for(8, 11, 13, 0)).find("no plan for 11 ranks"), std::string::npos);
 }
 
+// Recompute whose work is more than it saves: more of it does not help, and the search ends.
+TEST(Plan, EndsWhereRecomputeHoldsMoreThanItSaves) {
+  PlanRequest request = request_for(2, 2, 2, 0);
+  for (LayerKind& kind : request.profile.kinds) {
+    for (LayerPoint& point : kind.points) point.recompute_work_bytes = 1e9;
+  }
+  request.schedules = {"gpipe"};
+  request.stages = {2};
+  for (double gigabytes = 0.05; gigabytes < 1.5; gigabytes *= 1.1) {
+    request.machine.memory_bytes = {gigabytes * 1e9, 2e9};
+    (void)refusal(request);
+  }
+}
+
+// Two blocks on two workers that hold both: their sum in another order may be rounded up.
+TEST(Plan, OfTwoBlocksIsFoundForAnyTimes) {
+  for (int i = 1; i <= 200; ++i) {
+    PlanRequest request = request_for(2, 2, 4, 0);
+    for (LayerKind& kind : request.profile.kinds) {
+      for (LayerPoint& point : kind.points) {
+        point.forward_s *= 0.1 + 0.37 * i;
+        point.backward_s *= 0.3 + 0.11 * i;
+        point.backward_input_s = point.backward_s / 3;
+      }
+    }
+    EXPECT_FALSE(plan(request).best.empty());
+  }
+}
+
 TEST(Plan, OfTwoThousandRanksTakesASecondOrTwo) {
-  PlanRequest request = request_for(64, 2048, 2048, 16);
-  const Plans plans = plan(request);
-  EXPECT_EQ(plans.best.size(), 10U);
-  EXPECT_LT(plans.simulated, plans.considered);
+  for (const bool drains : {true, false}) {
+    PlanRequest request = request_for(64, 2048, 2048, 16);
+    request.drains = drains;
+    const Plans plans = plan(request);
+    EXPECT_EQ(plans.best.size(), 10U);
+  }
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::string_view kProfileFormat = "chimera-profile-1";
 
+constexpr int kMostSequences = 1 << 30;
+
 // Each number of a point, by its name in the file.
 struct PointField {
   std::string_view name;
@@ -53,8 +55,11 @@ constexpr auto kKindFields = std::to_array<KindField>({
 
 LayerPoint read_point(TomlTable table) {
   LayerPoint point;
-  point.sequences = static_cast<int>(
-      std::min<std::int64_t>(table.integer("sequences", 1), std::numeric_limits<int>::max()));
+  const std::int64_t sequences = table.integer("sequences", 1);
+  if (sequences > kMostSequences) {
+    table.refuse("sequences", cat("a whole number from 1 to ", kMostSequences));
+  }
+  point.sequences = static_cast<int>(sequences);
   for (const PointField& field : kPointFields) {
     point.*field.member =
         table.number(field.name, 0, false, field.optional ? std::optional(0.0) : std::nullopt);
@@ -234,12 +239,26 @@ Profile parse_profile(std::string_view text, std::string_view source) {
   for (const std::string& key : model.keys()) profile.model[key] = model.text(key);
   if (table.has("p2p")) profile.p2p = read_fit(table.table("p2p"));
   if (table.has("all_reduce")) profile.reduce = read_fit(table.table("all_reduce"));
-  for (TomlTable& layer : table.tables("layer"))
+  for (TomlTable& layer : table.tables("layer")) {
     profile.kinds.push_back(read_kind(std::move(layer)));
+    for (std::size_t i = 0; i + 1 < profile.kinds.size(); ++i) {
+      if (profile.kinds[i].name == profile.kinds.back().name) {
+        table.refuse("layer", "kinds of different names");
+      }
+    }
+  }
   table.finish();
   if (profile.blocks.empty()) table.refuse("blocks", "at least one block");
   for (const auto* names : {&profile.first, &profile.blocks, &profile.last, &profile.each}) {
     for (const std::string& name : *names) (void)profile.kind(name);
+  }
+  for (const auto* names : {&profile.first, &profile.last}) {
+    std::int64_t parameters = 0;
+    for (const std::string& name : *names) parameters += profile.kind(name).parameters;
+    if (profile.shared_parameters > parameters) {
+      table.refuse("shared_parameters",
+                   "at most the parameters of the first and of the last layers");
+    }
   }
   return profile;
 }
@@ -266,6 +285,7 @@ std::string print(const Profile& profile) {
 
 namespace {
 
+constexpr double kMostOfTable = 1e9;
 constexpr double kMebi = 1024.0 * 1024.0;
 
 class CsvTable {
@@ -289,8 +309,9 @@ class CsvTable {
     const auto place = static_cast<std::size_t>(name - names.begin());
     const auto value =
         place < words.size() ? parse_number<double>(trim(words[place])) : std::nullopt;
-    if (!value || !std::isfinite(*value) || *value < 0) {
-      refuse(cat("row ", row + 1, " has no number from 0 in column '", column, "'"));
+    if (!value || !std::isfinite(*value) || *value < 0 || *value > kMostOfTable) {
+      refuse(cat("row ", row + 1, " has no number from 0 to ", kMostOfTable, " in column '", column,
+                 "'"));
     }
     return *value;
   }

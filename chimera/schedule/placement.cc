@@ -28,6 +28,21 @@ Placement::Placement(std::vector<std::vector<int>> workers) : map_(std::move(wor
   if (static_cast<int>(map_[0].size()) > kMaxStages || pipes() > kMaxStages) {
     refuse(cat("more than ", kMaxStages, " stages or pipes"));
   }
+  list();
+}
+
+void Placement::list() {
+  stages_of_.resize(static_cast<std::size_t>(workers_));
+  holders_.resize(map_[0].size());
+  for (std::size_t stage = 0; stage < holders_.size(); ++stage) {
+    auto& held_by = holders_[stage];
+    for (const auto& pipe : map_) held_by.push_back(pipe[stage]);
+    std::sort(held_by.begin(), held_by.end());
+    held_by.erase(std::unique(held_by.begin(), held_by.end()), held_by.end());
+    for (const int worker : held_by) {
+      stages_of_[static_cast<std::size_t>(worker)].push_back(static_cast<int>(stage));
+    }
+  }
 }
 
 Placement Placement::linear(int stages) {
@@ -68,23 +83,10 @@ bool Placement::is_up(int pipe) const {
   return descents > ascents;
 }
 
-std::vector<int> Placement::stages_of(int worker) const {
-  std::vector<int> found;
-  for (int stage = 0; stage < stages(); ++stage) {
-    const auto here = [&](const auto& pipe) {
-      return pipe[static_cast<std::size_t>(stage)] == worker;
-    };
-    if (std::any_of(map_.begin(), map_.end(), here)) found.push_back(stage);
-  }
-  return found;
-}
-
-std::vector<int> Placement::holders(int stage) const {
-  std::vector<int> found;
-  for (const auto& pipe : map_) found.push_back(pipe[static_cast<std::size_t>(stage)]);
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
+const std::vector<int>& Placement::stages_of(int worker) const {
+  static const std::vector<int> kNone;  // of a worker beyond all that the map names
+  const auto index = static_cast<std::size_t>(worker);
+  return worker >= 0 && index < stages_of_.size() ? stages_of_[index] : kNone;
 }
 
 }  // namespace chimera

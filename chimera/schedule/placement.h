@@ -41,15 +41,20 @@ class Placement {
   [[nodiscard]] bool is_up(int pipe) const;
 
   // The stages that a worker holds, ascending, each once.
-  [[nodiscard]] std::vector<int> stages_of(int worker) const;
+  [[nodiscard]] const std::vector<int>& stages_of(int worker) const;
   // The workers that hold a stage, ascending, each once: its stage group within one group.
-  [[nodiscard]] std::vector<int> holders(int stage) const;
+  [[nodiscard]] const std::vector<int>& holders(int stage) const {
+    return holders_[static_cast<std::size_t>(stage)];
+  }
 
   friend bool operator==(const Placement&, const Placement&) = default;
 
  private:
+  void list();
+
   std::vector<std::vector<int>> map_;
   int workers_ = 0;
+  std::vector<std::vector<int>> stages_of_, holders_;  // follow from the map
 };
 
 }  // namespace chimera
