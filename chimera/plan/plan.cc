@@ -85,6 +85,20 @@ class Fitting {
                        recomputed);
   }
 
+  // By stage: how far the fullest worker that holds it is above its limit, all recomputed.
+  [[nodiscard]] std::vector<double> fullness(const std::vector<int>& split) const {
+    const std::vector<double> held = peaks(split, split);
+    std::vector<double> full;
+    for (int stage = 0; stage < draft_.placement.stages(); ++stage) {
+      double most = -HUGE_VAL;
+      for (const int worker : draft_.placement.holders(stage)) {
+        most = std::max(most, held[as_index(worker)] - limits_[as_index(worker)]);
+      }
+      full.push_back(most);
+    }
+    return full;
+  }
+
   [[nodiscard]] double lack(const std::vector<int>& split, int blocks) const {
     const std::vector<int> recomputed = first_blocks(split, blocks);
     return excess(peaks(split, recomputed), limits_);
@@ -261,6 +275,7 @@ class Search {
       return Worth{excess(peaks, fitting.limits()), most};
     };
     problem.bound = problem.worth;
+    problem.load = [&](const std::vector<int>& split) { return fitting.fullness(split); };
     problem.most_tries = kMemoryTries;
     return best_split(problem).split;
   }
@@ -376,7 +391,7 @@ class Search {
     for (Plan& plan : plans_.best) plan.why = reason(plan, plans_.best.front());
   }
 
-  static constexpr int kMemoryTries = 200;
+  static constexpr int kMemoryTries = 100;
   static constexpr std::size_t kRefined = 3;
   // How much simulation a better split is worth: (stage, micro-batch) pairs over all tries.
   static constexpr double kRefineCells = 50'000;
