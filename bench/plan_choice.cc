@@ -128,6 +128,11 @@ void run_plan(const Plan& plan, const PlanRequest& request, Outcome& outcome) {
     const Emulation seen = execute(plan.candidate, request);
     ++outcome.executed;
     const double error = std::abs(plan.prediction.step_s / seen.step_s - 1);
+    constexpr double kWorthALine = 0.05;
+    if (error > kWorthALine) {
+      std::cerr << describe(plan.candidate) << ": predicted " << plan.prediction.step_s
+                << " s, measured " << seen.step_s << " s\n";
+    }
     outcome.sum_step += error;
     outcome.worst_step = std::max(outcome.worst_step, error);
     for (std::size_t worker = 0; worker < seen.peak_bytes.size(); ++worker) {
@@ -198,13 +203,14 @@ void print_outcome(std::uint64_t seed, const Outcome& outcome) {
 
 int main(int argc, char** argv) {
   CLI::App app("Whether the planner's first choice is the fastest, by emulation");
-  int machines = 20, most_plans = 12, most_refused = 3;
+  int machines = 20, first = 1, most_plans = 12, most_refused = 3;
   app.add_option("--machines", machines, "Random machines");
+  app.add_option("--first", first, "The first machine's number");
   app.add_option("--plans", most_plans, "Plans executed on each, at most");
   app.add_option("--refused", most_refused, "Refused plans executed on each, at most");
   CLI11_PARSE(app, argc, argv);
   try {
-    for (int seed = 1; seed <= machines; ++seed) {
+    for (int seed = first; seed < first + machines; ++seed) {
       const auto number = static_cast<std::uint64_t>(seed);
       chimera::print_outcome(number, chimera::try_machine(number, most_plans, most_refused));
     }

@@ -306,8 +306,8 @@ double steady_step_s(const Timeline& timeline, int micros_per_step) {
       begins.push_back(interval.start_s);
     }
   }
-  const std::size_t from = begins.size() / 2, to = begins.size() - 1;
   if (begins.size() < 2) refuse_setting("a steady step needs two steps at least");
+  const std::size_t from = begins.size() / 2, to = begins.size() - 1;
   return from == to ? begins[to] - begins[from - 1]
                     : (begins[to] - begins[from]) / static_cast<double>(to - from);
 }
