@@ -174,8 +174,8 @@ RunMode add_profile(CLI::App& app) {
       ->capture_default_str();
   app.footer(
       "Measures each kind of layer as training runs it, for several sizes of micro-batch, on as\n"
-      "many threads at once as will train, and the links between them; other programs running\n"
-      "at the same time falsify it. The file is described in docs/formats.md.\n"
+      "many threads at once as will train, and the links between them; best while the machine\n"
+      "does nothing else. The file is described in docs/formats.md.\n"
       "\nExamples:\n"
       "  chimera profile examples/demo.toml -o demo-profile.toml\n"
       "  chimera profile --from-csv bert-large_P100.csv --message-bytes 524288 --blocks 48 -o "

@@ -1,5 +1,7 @@
 #include "chimera/cli/profile_measure.h"
 
+#include <malloc.h>
+
 #include <cmath>
 #include <fstream>
 #include <iomanip>
@@ -21,6 +23,15 @@ namespace {
 constexpr int kLinkRepeats = 50;
 // A rank that measures is silent for long; it waits for others at the end of rounds.
 constexpr double kLimitS = 600;
+
+// The allocator gives the end of its memory back to the system and asks for it again, page by page.
+// In training that is a small part of a step; in a probe that frees all it has after each pass it
+// would fall on whatever layer comes last: the head.
+void keep_freed_memory() {
+  constexpr int kMost = 32 << 20;  // the largest that it takes
+  ::mallopt(M_MMAP_THRESHOLD, kMost);
+  ::mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
+}
 
 std::string processor() {
   std::ifstream file("/proc/cpuinfo");
@@ -123,6 +134,7 @@ Config with_vocabulary(Config config) {
 
 Profile measure_profile(const Config& config, const MeasureOptions& options) {
   install_memory_meter();
+  keep_freed_memory();
   const Measured measured = measure(config, options);
   Profile profile = sized_profile(config, options.sizes);
   profile.device = cat(processor(), ", ", std::thread::hardware_concurrency(), " cores");
