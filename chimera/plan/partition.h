@@ -54,8 +54,8 @@ struct SplitChoice {
   int tries = 0;       // splits whose worth was taken
 };
 
-// All splits are bounded where they are few (kFewSplits), and exact is what comes of it if the tries
-// suffice; else one block after the other is moved from the start, as long as that is worth it.
+// All splits are bounded where they are few (kFewSplits), and what comes of it is exact if the
+// tries suffice; else one block after the other is moved from the start, as long as that is worth it.
 inline constexpr double kFewSplits = 2'000;
 [[nodiscard]] SplitChoice best_split(const SplitProblem& problem);
 
