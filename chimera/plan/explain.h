@@ -13,8 +13,8 @@ namespace chimera {
 // Of a worker that would hold too much though all blocks are recomputed.
 [[nodiscard]] std::string memory_reason(std::size_t worker, double peak_bytes, double limit_bytes);
 
-// Where no candidate is left. `needed`: with so many times the memory there would be one; 0: not even
-// then.
+// Where no candidate is left. `needed`: with so many times the memory there would be one; 0: not
+// even then.
 [[nodiscard]] std::string no_plan_reason(const Plans& plans, const PlanRequest& request,
                                          double needed);
 

@@ -21,8 +21,8 @@ struct BlockLoads {
 
 // The split whose busiest worker has least to do, where a worker has that to do which its stages
 // have. Exact where each worker holds one stage, or stages s and D - 1 - s of blocks that cost the
-// same; else the better of both, improved one block at a time. O(blocks^2 log) time. Requires 1 <= stages <=
-// blocks.
+// same; else the better of both, improved one block at a time. O(blocks^2 log) time. Requires
+// 1 <= stages <= blocks.
 [[nodiscard]] std::vector<int> balanced_by_load(const BlockLoads& loads,
                                                 const Placement& placement);
 
@@ -55,7 +55,7 @@ struct SplitChoice {
 };
 
 // All splits are bounded where they are few (kFewSplits), and what comes of it is exact if the
-// tries suffice; else one block after the other is moved from the start, as long as that is worth it.
+// tries suffice; else one block after the other is moved from the start, as long as it is worth it.
 inline constexpr double kFewSplits = 2'000;
 [[nodiscard]] SplitChoice best_split(const SplitProblem& problem);
 
