@@ -39,14 +39,7 @@ Costs costs_of(const PaperRun& run, const Profile& profile, const Machine& machi
 }
 
 double end_of_steps(const Program& once, int steps, const Costs& costs) {
-  Program program = once;
-  for (std::size_t worker = 0; worker < once.rows.size(); ++worker) {
-    const Row& step = once.rows[worker];
-    for (int i = 1; i < steps; ++i) {
-      program.rows[worker].insert(program.rows[worker].end(), step.begin(), step.end());
-    }
-  }
-  return makespan(simulate(program, costs));
+  return makespan(simulate(repeated(once, steps), costs));
 }
 
 // Enough for a run to be as full as it gets.

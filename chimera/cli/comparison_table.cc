@@ -13,14 +13,6 @@
 namespace chimera {
 namespace {
 
-std::string name_of(const Contender& contender) {
-  std::string name(contender.generator->name);
-  if (contender.spec.method) {
-    name += cat(" ", kMethods[static_cast<std::size_t>(*contender.spec.method)]);
-  }
-  return contender.spec.fused ? name + " fused" : name;
-}
-
 // ---- for people --------------------------------------------------------------------------------
 
 std::string three_digits(double value) {
@@ -84,7 +76,7 @@ std::vector<Line> lines_of(const std::vector<Contender>& contenders) {
   std::vector<Line> lines;
   for (const Contender& contender : contenders) {
     Line& line = lines.emplace_back();
-    line.name = name_of(contender);
+    line.name = name_with_method(*contender.generator, contender.spec);
     if (contender.spec.pairs) line.pairs = cat(*contender.spec.pairs);
     line.reason = contender.reason;
     if (!contender.figures) continue;

@@ -14,14 +14,6 @@
 namespace chimera {
 namespace {
 
-std::string schedule_text(const Candidate& candidate) {
-  std::string text(candidate.generator->name);
-  if (candidate.spec.method) {
-    text += cat(" ", kMethods[static_cast<std::size_t>(*candidate.spec.method)]);
-  }
-  return candidate.spec.fused ? text + " fused" : text;
-}
-
 std::string fixed(double value, int digits) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(digits) << value;
@@ -80,7 +72,8 @@ Cells cells_of(const std::vector<Plan>& plans) {
   for (std::size_t i = 0; i < plans.size(); ++i) {
     auto& line = cells.emplace_back();
     line.push_back(cat(i + 1));
-    line.push_back(schedule_text(plans[i].candidate));
+    const Candidate& candidate = plans[i].candidate;
+    line.push_back(name_with_method(*candidate.generator, candidate.spec));
     for (const PlanColumn& column : kPlanColumns) line.push_back(column.text(plans[i]));
   }
   return cells;

@@ -103,6 +103,12 @@ void check(const Generator& generator, const Spec& spec) {
 
 std::span<const Generator> generators() { return kGenerators; }
 
+std::string name_with_method(const Generator& generator, const Spec& spec) {
+  std::string name(generator.name);
+  if (spec.method) name += cat(" ", kMethods[static_cast<std::size_t>(*spec.method)]);
+  return spec.fused ? name + " fused" : name;
+}
+
 std::vector<int> legal_pairs(int stages) {
   std::vector<int> legal;
   for (int f = 1; f <= stages / 2; ++f) {

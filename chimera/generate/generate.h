@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct Generator {
 // By name; throws Error that lists the names.
 [[nodiscard]] Method method(std::string_view name);
 [[nodiscard]] const Generator& generator(std::string_view name);
+
+// With its method: "chimera doubling fused".
+[[nodiscard]] std::string name_with_method(const Generator& generator, const Spec& spec);
 
 // The numbers of pipe pairs that a schedule of pairs may have: the divisors of half its stages.
 [[nodiscard]] std::vector<int> legal_pairs(int stages);

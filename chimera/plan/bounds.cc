@@ -5,21 +5,6 @@
 #include "chimera/base/index.h"
 
 namespace chimera {
-namespace {
-
-double recompute_s(const Costs& costs, int stage) {
-  return (costs.recompute_s.empty() ? costs.forward_s : costs.recompute_s)[as_index(stage)];
-}
-
-double step_s(const Costs& costs, const std::vector<int>& stages) {
-  double seconds = costs.step_s;
-  if (costs.stage_step_s.empty()) return seconds;
-  for (const int stage : stages) seconds += costs.stage_step_s[as_index(stage)];
-  return seconds;
-}
-
-}  // namespace
-
 RowWork::RowWork(const Rows& rows, int steps) {
   for (const Row& row : rows) {
     WorkerCount worker;
@@ -51,7 +36,9 @@ std::vector<double> RowWork::busy_s(const Costs& costs, const std::vector<int>& 
     for (const StageCount& s : worker.stages) {
       seconds += s.forwards * costs.forward_s[as_index(s.stage)] +
                  s.backwards * costs.backward_s[as_index(s.stage)];
-      if (recomputed[as_index(s.stage)] > 0) seconds += s.forwards * recompute_s(costs, s.stage);
+      if (recomputed[as_index(s.stage)] == 0) continue;
+      const auto stage = static_cast<std::int16_t>(s.stage);
+      seconds += s.forwards * costs.compute({.op = Op::kRecompute, .stage = stage});
     }
     busy.push_back(seconds);
   }
@@ -70,7 +57,7 @@ double RowWork::least_step_s(const Placement& placement, const Costs& costs,
   double most = 0;
   for (std::size_t worker = 0; worker < workers_.size(); ++worker) {
     const WorkerCount& count = workers_[worker];
-    const double own_step = step_s(costs, placement.stages_of(static_cast<int>(worker)));
+    const double own_step = costs.step(kAllStages, placement.stages_of(static_cast<int>(worker)));
     // What its last backward sets off in the stages before goes on beside its own step.
     const double after = std::max(own_step, drains ? backwards[as_index(count.last_stage)] : 0);
     const double before = drains ? forwards[as_index(count.first_stage)] : 0;

@@ -14,7 +14,6 @@ namespace {
 struct StageLayers {
   std::vector<const LayerKind*> kinds;
   std::size_t recomputed = 0;
-  bool whole = false;  // all blocks recomputed: so are the layers beside them
 };
 
 class Stages {
@@ -33,9 +32,8 @@ class Stages {
       }
       if (stage + 1 == count()) add(profile.last, layers);
       const auto recomputed = as_index(layout.recomputed[as_index(stage)]);
-      layers.whole = recomputed == blocks && recomputed > 0;
-      if (layers.whole) {
-        layers.recomputed = layers.kinds.size();
+      if (recomputed == blocks && recomputed > 0) {
+        layers.recomputed = layers.kinds.size();  // those beside the blocks, too
       } else if (recomputed > 0) {
         layers.recomputed = before + recomputed;  // from the stage's beginning
       }
@@ -70,7 +68,7 @@ class Stages {
 
 // Of all ranks that hold the stage, in all groups: on one node or not.
 const Machine::Links& links_of_group(const Machine& machine, const Layout& layout, int stage) {
-  const std::vector<int> holders = layout.placement.holders(stage);
+  const std::vector<int>& holders = layout.placement.holders(stage);
   const int first = machine.node(holders.front());
   const int last = machine.node((layout.width - 1) * layout.placement.workers() + holders.back());
   return first == last ? machine.within : machine.between;
@@ -223,7 +221,7 @@ class StageBytes {
 void add_worker(const Profile& profile, const Stages& stages, const Placement& placement,
                 int worker, MemoryModel& memory) {
   double weights = 0, gradients = 0, optimizer = 0, step = 0, parameters = 0;
-  const std::vector<int> held = placement.stages_of(worker);
+  const std::vector<int>& held = placement.stages_of(worker);
   for (const int stage : held) {
     // Of a stage that several hold, one worker takes the gradient norm.
     const bool is_first = placement.holders(stage).front() == worker;

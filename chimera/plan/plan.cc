@@ -230,6 +230,16 @@ class Search {
     return loads;
   }
 
+  [[nodiscard]] Costs costs_of(const Candidate& candidate, const Placement& placement) const {
+    return layout_costs(request_.profile, request_.machine, candidate_layout(candidate, placement));
+  }
+
+  [[nodiscard]] double least_step_s(const RowWork& work, const Candidate& candidate,
+                                    const Placement& placement) const {
+    return work.least_step_s(placement, costs_of(candidate, placement), candidate.recomputed,
+                             request_.drains && !candidate.generator->asynchronous);
+  }
+
   // Chooses recompute from `least` blocks a stage, another split where that one does not fit, and
   // the bound; false: refused.
   bool fit(Draft& draft, int least) {
@@ -242,12 +252,7 @@ class Search {
       blocks = fitting.least_recompute(candidate.split, 0);
     }
     candidate.recomputed = first_blocks(candidate.split, blocks);
-    const Layout layout = candidate_layout(candidate, draft.placement);
-    draft.bound_s =
-        RowWork(draft.rows, draft.steps)
-            .least_step_s(draft.placement, layout_costs(request_.profile, request_.machine, layout),
-                          candidate.recomputed,
-                          request_.drains && !candidate.generator->asynchronous);
+    draft.bound_s = least_step_s(RowWork(draft.rows, draft.steps), candidate, draft.placement);
     const std::vector<double> peaks = fitting.peaks(candidate.split, candidate.recomputed);
     if (excess(peaks, fitting.limits()) == 0) return true;
     refuse_memory(draft, peaks, fitting.limits());
@@ -351,19 +356,13 @@ class Search {
     };
     problem.bound = [&](const std::vector<int>& split) {
       const Candidate candidate = with(split);
-      const Layout layout = candidate_layout(candidate, draft.placement);
       return Worth{excess(fitting.peaks(split, candidate.recomputed), fitting.limits()),
-                   work.least_step_s(draft.placement,
-                                     layout_costs(request_.profile, request_.machine, layout),
-                                     candidate.recomputed,
-                                     request_.drains && !candidate.generator->asynchronous)};
+                   least_step_s(work, candidate, draft.placement)};
     };
     problem.load = [&](const std::vector<int>& split) {
       const Candidate candidate = with(split);
       const std::vector<double> busy =
-          work.busy_s(layout_costs(request_.profile, request_.machine,
-                                   candidate_layout(candidate, draft.placement)),
-                      candidate.recomputed);
+          work.busy_s(costs_of(candidate, draft.placement), candidate.recomputed);
       std::vector<double> of_stage(split.size(), 0.0);
       for (int worker = 0; worker < draft.placement.workers(); ++worker) {
         for (const int stage : draft.placement.stages_of(worker)) {
@@ -390,9 +389,8 @@ class Search {
     for (Plan& plan : plans_.best) {
       if (plan.candidate.generator->asynchronous) continue;
       const Program program = candidate_program(plan.candidate, request_.reduce, 1);
-      plan.prediction.equation = equation_one(
-          program, layout_costs(request_.profile, request_.machine,
-                                candidate_layout(plan.candidate, program.source.placement)));
+      plan.prediction.equation =
+          equation_one(program, costs_of(plan.candidate, program.source.placement));
     }
     for (Plan& plan : plans_.best) plan.why = reason(plan, plans_.best.front());
   }

@@ -99,9 +99,7 @@ std::string describe(const Candidate& candidate) {
   std::string text;
   const Spec& spec = candidate.spec;
   if (candidate.generator != nullptr) {
-    text += candidate.generator->name;
-    if (spec.method) text += cat(" ", kMethods[static_cast<std::size_t>(*spec.method)]);
-    if (spec.fused) text += " fused";
+    text += name_with_method(*candidate.generator, spec);
     if (spec.pairs.value_or(1) > 1) text += cat(" f=", *spec.pairs);
     text += ", ";
   }

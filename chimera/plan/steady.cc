@@ -46,12 +46,7 @@ std::optional<double> steady_interval(const std::vector<double>& times) {
 }  // namespace
 
 double overlapped_step_s(const Program& program, const Costs& costs) {
-  Program twice = program;
-  for (Row& row : twice.rows) {
-    const Row once = row;
-    row.insert(row.end(), once.begin(), once.end());
-  }
-  const Timeline timeline = simulate(twice, costs);
+  const Timeline timeline = simulate(repeated(program, 2), costs);
   double first_end = 0;
   for (const auto& row : timeline.rows) {
     if (!row.empty()) first_end = std::max(first_end, row[row.size() / 2 - 1].end_s);

@@ -12,6 +12,7 @@
 
 #include "chimera/base/clock.h"
 #include "chimera/base/error.h"
+#include "chimera/base/index.h"
 #include "chimera/base/rank_clock.h"
 #include "chimera/base/text.h"
 #include "chimera/runtime/byte_meter.h"
@@ -24,8 +25,6 @@
 
 namespace chimera {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 bool is_asynchronous(const EmulationSetting& setting) { return has_steps(setting.program.source); }
 
@@ -57,11 +56,11 @@ void check_steps(const EmulationSetting& setting) {
 void check_memory(const MemoryModel& memory, int stages, int workers) {
   for (const auto* of_workers :
        {&memory.weights, &memory.gradients, &memory.optimizer, &memory.step_work}) {
-    if (of_workers->size() == at(workers)) continue;
+    if (of_workers->size() == as_index(workers)) continue;
     refuse_setting(
         cat("the memory model is for ", of_workers->size(), " workers, the program for ", workers));
   }
-  if (memory.stages.size() == at(stages)) return;
+  if (memory.stages.size() == as_index(stages)) return;
   refuse_setting(
       cat("the memory model is for ", memory.stages.size(), " stages, the program for ", stages));
 }
@@ -84,20 +83,8 @@ void check_setting(const EmulationSetting& setting) {
   check_memory(setting.memory, setting.program.source.stages(), workers);
 }
 
-// The rows so often as they are run.
-Program whole_run(const EmulationSetting& setting) {
-  Program whole = setting.program;
-  for (std::size_t worker = 0; worker < whole.rows.size(); ++worker) {
-    for (int step = 1; step < repetitions(setting); ++step) {
-      const Row& once = setting.program.rows[worker];
-      whole.rows[worker].insert(whole.rows[worker].end(), once.begin(), once.end());
-    }
-  }
-  return whole;
-}
-
 double predicted_run_s(const EmulationSetting& setting) {
-  return makespan(simulate(whole_run(setting), setting.costs));
+  return makespan(simulate(repeated(setting.program, repetitions(setting)), setting.costs));
 }
 
 // ---- from ends of steps to the time of one
@@ -147,8 +134,9 @@ EmulatedCosts stretched_costs(const EmulationSetting& setting, double stretch) {
   return {.message =
               [&costs, workers, stretch](int from, int to, Tag tag, std::size_t) {
                 const Link& link = costs.link_of({from % workers, to % workers});
-                const double bytes =
-                    costs.boundary_bytes.empty() ? 0 : costs.boundary_bytes[at(boundary_of(tag))];
+                const double bytes = costs.boundary_bytes.empty()
+                                         ? 0
+                                         : costs.boundary_bytes[as_index(boundary_of(tag))];
                 return EmulatedCosts::OfMessage{stretch * bytes / link.bandwidth,
                                                 stretch * link.latency_s};
               },
@@ -166,7 +154,7 @@ class EmulatedRank {
         seat_{shared.setting.groups, real_.rank() / program_.source.workers(),
               real_.rank() % program_.source.workers()},
         held_(program_.source.placement.stages_of(seat_.worker)),
-        meter_(shared.meters[at(real_.rank())]),
+        meter_(shared.meters[as_index(real_.rank())]),
         emulated_(shared.links.transport(real_, clock_)),
         worker_(program_, seat_, make_stages(), *emulated_,
                 {.on_action = rank.on_action,
@@ -206,20 +194,20 @@ class EmulatedRank {
             .gradient_elements = 1,
             .clock = &clock_,
             .meter = &meter_,
-            .memory = memory[at(stage)],
-            .input_bytes = stage > 0 ? memory[at(stage - 1)].activation : 0};
+            .memory = memory[as_index(stage)],
+            .input_bytes = stage > 0 ? memory[as_index(stage - 1)].activation : 0};
   }
 
   void step(const Action& action) {
     const EmulationSetting& setting = shared_.setting;
-    const HeldBytes held(&meter_, setting.memory.step_work[at(seat_.worker)]);
+    const HeldBytes held(&meter_, setting.memory.step_work[as_index(seat_.worker)]);
     clock_.wait_until(clock_.now_s() + shared_.stretch * setting.costs.step(action.stage, held_));
   }
 
   // All wait for a time that is far enough ahead for all to hear of it.
   void begin_together() {
-    std::vector<double> times(at(real_.size()));
-    times[at(real_.rank())] = now_s();
+    std::vector<double> times(as_index(real_.size()));
+    times[as_index(real_.rank())] = now_s();
     const Buffer buffer{DType::kFloat64, reinterpret_cast<std::byte*>(times.data()), times.size()};
     finish(*real_.all_reduce_sum(buffer, all_ranks(real_), kStepTag));
     constexpr double kHeardByAll = 2e-3, kByEachRank = 50e-6;
@@ -249,13 +237,13 @@ std::vector<Measured> run_ranks(Shared& shared, double predicted_s) {
   const int workers = setting.program.source.workers();
   const int ranks = setting.groups * workers;
   for (int rank = 0; rank < ranks; ++rank) {
-    shared.meters.emplace_back(resident_bytes(setting.memory, at(rank % workers)));
+    shared.meters.emplace_back(resident_bytes(setting.memory, as_index(rank % workers)));
   }
-  std::vector<Measured> measured(at(ranks));
+  std::vector<Measured> measured(as_index(ranks));
   // One wait can be as long as the whole run: of the last stage for its first micro-batch.
   const LaunchOptions options{.limit_s = 30 + 2 * shared.stretch * predicted_s};
   launch_threads(ranks, options, [&](const Rank& rank) {
-    measured[at(rank.transport.rank())] = EmulatedRank(shared, rank).run();
+    measured[as_index(rank.transport.rank())] = EmulatedRank(shared, rank).run();
   });
   return measured;
 }
@@ -281,8 +269,8 @@ Timeline timeline_of(const std::vector<Measured>& measured, int workers, std::si
                      double stretch) {
   Timeline timeline;
   for (int worker = 0; worker < workers; ++worker) {
-    timeline.rows.push_back(measured[at(worker)].rows[repetition]);
-    timeline.reductions.push_back(measured[at(worker)].reductions[repetition]);
+    timeline.rows.push_back(measured[as_index(worker)].rows[repetition]);
+    timeline.reductions.push_back(measured[as_index(worker)].reductions[repetition]);
   }
   timeline = from_origin(std::move(timeline));
   for (auto* rows : {&timeline.rows, &timeline.reductions}) {
@@ -318,8 +306,9 @@ double predicted_step_s(const EmulationSetting& setting) {
     return steady_step_s(simulate(setting.program, setting.costs), setting.micros_per_step);
   }
   if (setting.barrier) return makespan(simulate(setting.program, setting.costs));
-  const Timeline timeline = simulate(whole_run(setting), setting.costs);
-  std::vector<double> ends(at(setting.steps), 0.0);
+  const Timeline timeline =
+      simulate(repeated(setting.program, repetitions(setting)), setting.costs);
+  std::vector<double> ends(as_index(setting.steps), 0.0);
   for (const auto& row : timeline.rows) {
     const std::size_t length = row.size() / ends.size();
     for (std::size_t i = 0; i < ends.size() && length > 0; ++i) {
@@ -327,7 +316,7 @@ double predicted_step_s(const EmulationSetting& setting) {
     }
   }
   const Steps steps = from_ends(ends);
-  return steps.seconds[at(median_step(steps.seconds))];
+  return steps.seconds[as_index(median_step(steps.seconds))];
 }
 
 double default_stretch(const EmulationSetting& setting) {
@@ -359,13 +348,13 @@ Emulation emulate(const EmulationSetting& setting) {
   Emulation emulation{.stretch = stretch};
   const Steps steps = steps_of(measured, setting);
   const int median = median_step(steps.seconds);
-  emulation.timeline = timeline_of(measured, workers, at(steps.first + median), stretch);
+  emulation.timeline = timeline_of(measured, workers, as_index(steps.first + median), stretch);
   emulation.step_s = is_asynchronous(setting)
                          ? steady_step_s(emulation.timeline, setting.micros_per_step)
-                         : steps.seconds[at(median)] / stretch;
-  emulation.peak_bytes.resize(at(workers), 0.0);
+                         : steps.seconds[as_index(median)] / stretch;
+  emulation.peak_bytes.resize(as_index(workers), 0.0);
   for (std::size_t rank = 0; rank < measured.size(); ++rank) {
-    double& peak = emulation.peak_bytes[rank % at(workers)];
+    double& peak = emulation.peak_bytes[rank % as_index(workers)];
     peak = std::max(peak, shared.meters[rank].peak());
     emulation.lag_s = std::max(emulation.lag_s, measured[rank].lag_s / stretch);
   }

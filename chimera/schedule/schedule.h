@@ -39,4 +39,8 @@ struct Program {
   Rows rows;
 };
 
+// Each row so often, one after the other: steps that follow each other. Its actions name the
+// micro-batches of one step, so it is for whoever takes channels and all-reduces in order.
+[[nodiscard]] Program repeated(const Program& program, int times);
+
 }  // namespace chimera

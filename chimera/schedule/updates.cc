@@ -113,6 +113,16 @@ bool has_steps(const Schedule& schedule) {
   });
 }
 
+Program repeated(const Program& program, int times) {
+  Program whole = program;
+  for (std::size_t worker = 0; worker < program.rows.size(); ++worker) {
+    const Row& once = program.rows[worker];
+    Row& row = whole.rows[worker];
+    for (int i = 1; i < times; ++i) row.insert(row.end(), once.begin(), once.end());
+  }
+  return whole;
+}
+
 Updates updates_of(const Schedule& schedule, std::size_t worker, ReducePolicy policy,
                    const SlotTimes& times) {
   const bool stepped = has_steps(schedule);

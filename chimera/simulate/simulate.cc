@@ -92,9 +92,6 @@ class Simulator {
         free_(program.rows.size(), 0.0),
         sums_(program.rows.size(), costs.reduces_at_once),
         rounds_(program) {
-    for (int stage = 0; stage < program.source.stages(); ++stage) {
-      holders_.push_back(program.source.placement.holders(stage));
-    }
     timeline_.rows.resize(program.rows.size());
     timeline_.reductions.resize(program.rows.size());
   }
@@ -164,11 +161,10 @@ class Simulator {
     Reduction& reduction = **next;
     ready_.erase(next);
     reduction.end_s =
-        sums_.end(reduction.ready_s, holders_[at(reduction.stage)], costs_.reduce(reduction.stage));
+        sums_.end(reduction.ready_s, program_.source.placement.holders(reduction.stage),
+                  costs_.reduce(reduction.stage));
     return true;
   }
-
-  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   void end_reduction(std::size_t worker, int stage, double end_s) {
     rounds_.finish(worker, stage);
@@ -206,8 +202,7 @@ class Simulator {
   const Program& program_;
   const Costs& costs_;
   std::vector<double> free_;
-  SharedTurns sums_;                       // by worker, those that have times
-  std::vector<std::vector<int>> holders_;  // of each stage
+  SharedTurns sums_;  // by worker, those that have times
   std::map<ChannelEnds, Channel> channels_;
   Rounds<Reduction> rounds_;
   std::vector<Reduction*> ready_;  // begun by all members, and without times
