@@ -108,7 +108,8 @@ TEST_F(Planning, DevicesMayDifferInMemory) {
   }());
   const Result result = run(words("plan", {"--ranks", "4", "--json"}));
   ASSERT_EQ(result.code, 0) << result.err;
-  for (const auto& plan : nlohmann::json::parse(result.out)["plans"]) {
+  const nlohmann::json found = nlohmann::json::parse(result.out);
+  for (const auto& plan : found["plans"]) {
     for (std::size_t worker = 0; worker < plan["peak_bytes"].size(); ++worker) {
       EXPECT_LE(plan["peak_bytes"][worker], plan["limit_bytes"][worker]);
     }
