@@ -76,7 +76,8 @@ Machine PlanInputs::load_machine(const Config* config, const Profile& loaded, in
 }
 
 Machine this_machine(const Profile& profile, int ranks) {
-  if (!profile.p2p || !profile.reduce) {
+  const bool knows_links = profile.p2p && profile.reduce;
+  if (ranks > 1 && !knows_links) {
     throw Error(ErrorCode::kUsage,
                 cat("the profile has no ", profile.p2p ? "[all_reduce]" : "[p2p]",
                     ", so what messages cost on this machine is not known; profile on it "
@@ -89,7 +90,7 @@ Machine this_machine(const Profile& profile, int ranks) {
   const double memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   machine.memory_bytes = {memory / machine.devices_per_node};
-  machine.within = machine.between = {profile.p2p->link, profile.reduce->link};
+  if (knows_links) machine.within = machine.between = {profile.p2p->link, profile.reduce->link};
   return machine;
 }
 

@@ -157,7 +157,7 @@ RunMode add_profile(CLI::App& app) {
   app.add_option("--micro-batches", options->micro_batches,
                  "Sizes to measure, as 1,2,4 (default: 1, 2, 4, ... up to pipeline.micro_batch)")
       ->type_name("SIZES");
-  app.add_option("--repeats", options->repeats, "Rounds whose medians are taken")
+  app.add_option("--repeats", options->repeats, "Rounds whose means are taken")
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--ranks", options->ranks,

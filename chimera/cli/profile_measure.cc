@@ -138,7 +138,7 @@ Profile measure_profile(const Config& config, const MeasureOptions& options) {
   const Measured measured = measure(config, options);
   Profile profile = sized_profile(config, options.sizes);
   profile.device = cat(processor(), ", ", std::thread::hardware_concurrency(), " cores");
-  profile.source = cat("chimera profile: medians of ", options.repeats, " rounds, ", options.ranks,
+  profile.source = cat("chimera profile: means of ", options.repeats, " rounds, ", options.ranks,
                        options.ranks == 1 ? " rank" : " ranks at once, as threads");
   enter_times(measured.layers, profile);
   if (options.ranks > 1) {

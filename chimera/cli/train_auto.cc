@@ -23,14 +23,17 @@ std::vector<int> sizes_for(int batch) {
   return sizes;
 }
 
+int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
 int ranks_for(const AutoOptions& options) {
   if (const auto process = launched_process(); process && process->size > 1) {
     if (!options.ranks || *options.ranks == process->size) return process->size;
     throw Error(ErrorCode::kUsage, cat("--ranks is ", *options.ranks, ", but ", process->launcher,
                                        " started ", process->size, " processes; leave it out"));
   }
-  return options.ranks.value_or(
-      static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  const int ranks = options.ranks.value_or(cores());
+  if (ranks >= 1) return ranks;
+  throw Error(ErrorCode::kUsage, cat("--ranks is ", ranks, "; expected at least 1"));
 }
 
 bool is_one_of_many() {
@@ -47,9 +50,9 @@ Profile profile_or_measure(const Config& config, const AutoOptions& options, int
                 "--auto in several processes needs --profile FILE, for all of them must plan the "
                 "same; measure it first: chimera profile CONFIG -o FILE");
   }
-  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const MeasureOptions measure{
-      .sizes = sizes_for(config.train.batch), .repeats = kRepeats, .ranks = std::min(ranks, cores)};
+  const MeasureOptions measure{.sizes = sizes_for(config.train.batch),
+                               .repeats = kRepeats,
+                               .ranks = std::min(ranks, cores())};
   return profile_for(config, measure_profile(with_vocabulary(config), measure), "just measured");
 }
 

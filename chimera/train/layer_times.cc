@@ -94,8 +94,8 @@ ProbeTimes probe_times(const StageSamples& samples) {
 }
 
 double input_part(const InputSamples& samples) {
-  const double whole = timing_of(samples.whole).median_s;
-  return whole > 0 ? std::clamp(timing_of(samples.input).median_s / whole, 0.0, 1.0) : 0;
+  const double whole = timing_of(samples.whole).typical_s;
+  return whole > 0 ? std::clamp(timing_of(samples.input).typical_s / whole, 0.0, 1.0) : 0;
 }
 
 // One rank's small model.
@@ -373,7 +373,7 @@ void enter_times(const LayerTimes& times, Profile& profile) {
     CHECK(block.points.at(i).sequences == size.sequences);
     const auto enter = [&](double LayerPoint::*member, Timing ProbeTimes::*timing) {
       const Parts parts =
-          parts_of(times, [&](std::size_t at) { return (size.stages[at].*timing).median_s; });
+          parts_of(times, [&](std::size_t at) { return (size.stages[at].*timing).typical_s; });
       embedding.points[i].*member = parts.embedding;
       block.points[i].*member = parts.block;
       head.points[i].*member = parts.head;
@@ -388,12 +388,12 @@ void enter_times(const LayerTimes& times, Profile& profile) {
     head.points[i].backward_input_s = size.head_input_part * head.points[i].backward_s;
     stage.points[i].backward_input_s = stage.points[i].backward_s;
   }
-  const Parts steps = parts_of(times, [&](std::size_t at) { return times.steps[at].median_s; });
+  const Parts steps = parts_of(times, [&](std::size_t at) { return times.steps[at].typical_s; });
   embedding.step_s = steps.embedding;
   block.step_s = steps.block;
   head.step_s = steps.head;
   stage.step_s = steps.stage;
-  profile.step_s = times.exchange.median_s;
+  profile.step_s = times.exchange.typical_s;
 }
 
 }  // namespace chimera

@@ -10,8 +10,9 @@
 // where `stage` is what every stage costs once, whatever its layers are. At the end of a round all
 // parameters are stepped, as the trainer does. Ranks measure at the same time, as many as will
 // train: they share caches, the memory's bandwidth and the cores' clock. Sizes and kinds take
-// turns, so that a change of the machine's speed meets all of them; medians are taken. Where a rank
-// computes with one thread, its time is that of its core: what other programs take is left out.
+// turns, so that a change of the machine's speed meets all of them; timing.h says what is taken of
+// the times. Where a rank computes with one thread, its time is that of its core: what other
+// programs take is left out.
 #pragma once
 
 #include <array>

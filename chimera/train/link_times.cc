@@ -20,14 +20,14 @@ void touch(const Message& message) {
 }
 
 // Of `act`, after a few that do not count.
-double median_time(int repeats, const std::function<void()>& act) {
+double typical_time(int repeats, const std::function<void()>& act) {
   std::vector<double> times;
   for (int i = -kWarmUps; i < repeats; ++i) {
     const double began_s = now_s();
     act();
     if (i >= 0) times.push_back(now_s() - began_s);
   }
-  return timing_of(std::move(times)).median_s;
+  return timing_of(std::move(times)).typical_s;
 }
 
 void pass_on(Transport& transport, Message message, int to) {
@@ -50,7 +50,7 @@ std::vector<SizedTime> time_messages(Transport& transport, const std::vector<std
     }
     if (transport.rank() != 0) continue;
     Message message = make_message(DType::kUInt8, {static_cast<std::int64_t>(size)});
-    const double round_s = median_time(repeats, [&] {
+    const double round_s = typical_time(repeats, [&] {
       pass_on(transport, std::move(message), 1);
       message = transport.recv(1, kPingTag, kForever).value();
     });
@@ -77,7 +77,7 @@ std::vector<SizedTime> time_sums(Transport& transport, const std::vector<std::si
       sum(values.data(), values.size());
       if (i >= 0) measured.push_back(now_s() - began_s);
     }
-    times.push_back({static_cast<double>(size), timing_of(std::move(measured)).median_s});
+    times.push_back({static_cast<double>(size), timing_of(std::move(measured)).typical_s});
   }
   if (transport.rank() != 0) times.clear();
   return times;

@@ -12,12 +12,12 @@
 
 namespace chimera {
 
-// Medians of half a round trip between ranks 0 and 1. At least two ranks.
+// Of half a round trip between ranks 0 and 1. At least two ranks.
 [[nodiscard]] std::vector<SizedTime> time_messages(Transport& transport,
                                                    const std::vector<std::size_t>& sizes,
                                                    int repeats);
 
-// Medians of a sum over all ranks.
+// Of a sum over all ranks.
 [[nodiscard]] std::vector<SizedTime> time_sums(Transport& transport,
                                                const std::vector<std::size_t>& sizes, int repeats);
 

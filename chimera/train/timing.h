@@ -3,24 +3,28 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <vector>
 
 namespace chimera {
 
 struct Timing {
-  double median_s = 0;
-  double spread = 0;  // half of what the middle two thirds of all times span, over the median
+  double typical_s = 0;  // the mean, without the quickest and the slowest tenth
+  double spread = 0;     // half of what the middle two thirds of all times span, over typical_s
   int times = 0;
 };
 
-// All zero where there are none.
+// All zero where there are none. A mean, not a median: a step is a sum of many such times, which are
+// skewed, and sums come out at means.
 [[nodiscard]] inline Timing timing_of(std::vector<double> seconds) {
   if (seconds.empty()) return {};
   std::sort(seconds.begin(), seconds.end());
-  const std::size_t count = seconds.size();
-  const double median = (seconds[(count - 1) / 2] + seconds[count / 2]) / 2;
+  const std::size_t count = seconds.size(), tenth = count / 10;
+  const auto out = static_cast<std::ptrdiff_t>(tenth);
+  const double typical = std::accumulate(seconds.begin() + out, seconds.end() - out, 0.0) /
+                         static_cast<double>(count - 2 * tenth);
   const double span = seconds[count - 1 - count / 6] - seconds[count / 6];
-  return {median, median > 0 ? span / 2 / median : 0, static_cast<int>(count)};
+  return {typical, typical > 0 ? span / 2 / typical : 0, static_cast<int>(count)};
 }
 
 }  // namespace chimera

@@ -6,74 +6,16 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "tests/cli/program.h"
+#include "tests/cli/small_job.h"
 
 namespace chimera::cli {
 namespace {
 
-constexpr const char* kConfig = R"(
-[model]
-layers = 4
-hidden = 16
-heads = 2
-sequence = 16
-[data]
-text = "TEXT"
-[train]
-steps = 4
-batch = 8
-learning_rate = 1e-2
-seed = 3
-[pipeline]
-schedule = "chimera"
-stages = 4
-micro_batch = 2
-)";
-
-// A folder with a text and a configuration for it.
-class Job {
- public:
-  Job() {
-    std::string text;
-    for (int i = 0; i < 100; ++i)
-      text += "In the beginning was the word, number " + std::to_string(i);
-    write(folder.file("text"), text);
-    set(folder.file("text"));
-  }
-
-  void set(const std::string& text) {
-    std::string config = kConfig;
-    config.replace(config.find("TEXT"), 4, text);
-    write(folder.file("run.toml"), config);
-  }
-
-  Result train(std::vector<std::string> words = {}) const {
-    words.insert(words.begin(), {"train", folder.file("run.toml")});
-    return run(words);
-  }
-
-  void expect_refused(std::vector<std::string> words, int code, const std::string& says) const {
-    const auto before = folder.names();
-    expect_error(train(std::move(words)), code, says);
-    EXPECT_EQ(folder.names(), before) << "left something behind";
-  }
-
-  Folder folder;
-};
-
-std::vector<nlohmann::json> log_lines(const std::string& path) {
-  std::vector<nlohmann::json> lines;
-  std::istringstream text(read(path));
-  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
-}
-
 TEST(Train, TrainsLogsSavesAndSamples) {
-  const Job job;
+  const SmallJob job;
   const std::string log = job.folder.file("log"), save = job.folder.file("save");
   const Result result = job.train({"--log", log, "--save", save});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -105,7 +47,7 @@ TEST(Train, TrainsLogsSavesAndSamples) {
 // The printed loss is the true one whichever rank has it, in every layout.
 // Reported cases (docs/cases.md): G14.
 TEST(Train, LogsTheSameLossAndNormInEveryLayout) {
-  const Job job;
+  const SmallJob job;
   std::vector<std::vector<nlohmann::json>> logs;
   for (const std::vector<std::string>& layout :
        {std::vector<std::string>{"pipeline.stages=1", "pipeline.schedule=gpipe"},
@@ -131,7 +73,7 @@ TEST(Train, LogsTheSameLossAndNormInEveryLayout) {
 
 // Reported cases (docs/cases.md): H13.
 TEST(Train, GoesOnWithTheNextEpochWhereTheTextEnds) {
-  Job job;
+  SmallJob job;
   write(job.folder.file("text"), std::string(10 * 16 + 1, 'x'));  // ten samples
   const Result result = job.train({"--set", "train.steps=3"});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -139,7 +81,7 @@ TEST(Train, GoesOnWithTheNextEpochWhereTheTextEnds) {
 }
 
 TEST(Train, RefusesBadTexts) {
-  Job job;
+  SmallJob job;
   job.set(job.folder.file("none"));
   job.expect_refused({}, 3, "none");
   write(job.folder.file("empty"), "");
@@ -154,7 +96,7 @@ TEST(Train, RefusesBadTexts) {
 
 // Reported cases (docs/cases.md): H23.
 TEST(Train, RefusesBadConfigurations) {
-  const Job job;
+  const SmallJob job;
   job.expect_refused({"--set", "pipeline.stagse=4"}, 2, "did you mean 'stages'");
   job.expect_refused({"--set", "pipeline.stages=four"}, 2, "pipeline.stages is 'four'");
   job.expect_refused({"--set", "pipeline.schedule=chimerra"}, 2, "did you mean 'chimera'");
@@ -169,7 +111,7 @@ TEST(Train, RefusesBadConfigurations) {
 }
 
 TEST(Train, RefusesSizesBeyondAllMeasureInOneLine) {
-  const Job job;
+  const SmallJob job;
   job.expect_refused({"--set", "model.layers=100000000"}, 2, "at most 10000");
   job.expect_refused({"--set", "model.hidden=2000000000", "--set", "model.heads=1"}, 2,
                      "operations");
@@ -179,7 +121,7 @@ TEST(Train, RefusesSizesBeyondAllMeasureInOneLine) {
 }
 
 TEST(Train, RefusesALogThatWouldReplaceWhatItReads) {
-  const Job job;
+  const SmallJob job;
   const std::string text = read(job.folder.file("text"));
   job.expect_refused({"--log", job.folder.file("text")}, 2, "which the run reads");
   job.expect_refused({"--log", job.folder.file("run.toml")}, 2, "which the run reads");
@@ -187,21 +129,21 @@ TEST(Train, RefusesALogThatWouldReplaceWhatItReads) {
 }
 
 TEST(Train, EndsWhenItDiverges) {
-  const Job job;
+  const SmallJob job;
   const Result result = job.train({"--set", "train.learning_rate=1e300"});
   EXPECT_EQ(result.code, 4);
   EXPECT_TRUE(has(result.err, "the training diverged")) << result.err;
 }
 
 TEST(Train, RefusesFoldersThatItCannotWriteBeforeItStarts) {
-  const Job job;
+  const SmallJob job;
   job.expect_refused({"--log", job.folder.file("none/log")}, 3, "none/log");
   job.expect_refused({"--save", job.folder.file("text/save")}, 3, "text/save");
 }
 
 // Reported cases (docs/cases.md): H19.
 TEST(Train, EndsWithOneMessageForATokenOutsideTheVocabulary) {
-  const Job job;
+  const SmallJob job;
   const Result result =
       job.train({"--set", "model.vocabulary=100", "--save", job.folder.file("s")});
   EXPECT_EQ(result.code, 3) << result.err;
@@ -213,7 +155,7 @@ TEST(Train, EndsWithOneMessageForATokenOutsideTheVocabulary) {
 }
 
 TEST(Train, StopsCleanlyAfterTheStepWhenInterrupted) {
-  const Job job;
+  const SmallJob job;
   const std::string save = job.folder.file("save");
   const Result result = run_and_signal(
       {"train", job.folder.file("run.toml"), "--set", "train.steps=100000", "--save", save}, SIGINT,
@@ -225,7 +167,7 @@ TEST(Train, StopsCleanlyAfterTheStepWhenInterrupted) {
 
 // The folder of a step is whole: it can be gone on from, and sampled.
 TEST(Train, GoesOnFromItsCheckpoints) {
-  const Job job;
+  const SmallJob job;
   const std::string folder = job.folder.file("checkpoints"), log = job.folder.file("log");
   const std::vector<std::string> save = {"--set", "train.checkpoint_folder=" + folder, "--set",
                                          "train.checkpoint_every=2"};
@@ -260,7 +202,7 @@ TEST(Train, GoesOnFromItsCheckpoints) {
 
 // As after a kill between the renames of a save: the weights know their own configuration.
 TEST(Train, SavesWeightsThatKnowTheirConfiguration) {
-  const Job job;
+  const SmallJob job;
   const std::string save = job.folder.file("save");
   ASSERT_EQ(job.train({"--save", save}).code, 0);
   const std::vector<std::string> words = {"sample", save, "--prompt", "In", "--tokens", "5"};
@@ -282,7 +224,7 @@ TEST(Train, ExplainsEveryKey) {
 }
 
 TEST(Sample, RefusesWhatIsNoModelAndWhatMakesNoSense) {
-  const Job job;
+  const SmallJob job;
   const std::string save = job.folder.file("save");
   ASSERT_EQ(job.train({"--set", "train.steps=1", "--save", save}).code, 0);
   expect_error(run({"sample", job.folder.file("none"), "--prompt", "x"}), 3, "none");
