@@ -3,7 +3,8 @@
 
 Profiles the demo-like model on this machine, predicts each case of the table below, trains it, and
 prints a table of both (Markdown). Cases and profiles take turns over the rounds; each case's
-prediction is from the profile of its own round. What other programs disturbed is measured again.
+prediction is from the profile of its own round, its error the median over the rounds. What other
+programs disturbed is measured again.
 """
 
 import argparse
@@ -136,7 +137,7 @@ def report(found):
     for name, case in found.items():
         predicted = statistics.median(case["predicted"])
         measured = statistics.median(case["measured"])
-        error = predicted / measured - 1
+        error = statistics.median(a / b - 1 for a, b in zip(case["predicted"], case["measured"]))
         off = [a / b - 1 for a, b in zip(case["expected"], case["peaks"])]
         times.append(abs(error))
         sizes += [abs(part) for part in off]

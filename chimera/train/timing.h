@@ -14,7 +14,7 @@ struct Timing {
   int times = 0;
 };
 
-// All zero where there are none. A mean, not a median: a step is a sum of many such times, which are
+// All zero where there are none. A mean, not a median: a step is a sum of many such times, they are
 // skewed, and sums come out at means.
 [[nodiscard]] inline Timing timing_of(std::vector<double> seconds) {
   if (seconds.empty()) return {};
