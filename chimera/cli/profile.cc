@@ -102,18 +102,15 @@ int usual_ranks(const Config& config) {
   return std::min({cores, kMostRanks, config.pipeline.stages * config.pipeline.width});
 }
 
-void refuse_processes() {
-  const auto process = launched_process();
-  if (!process || process->size == 1) return;
-  throw Error(ErrorCode::kUsage,
-              cat(process->launcher, " started ", process->size,
-                  " processes, but a profile is measured by threads of one; start one process and "
-                  "say --ranks ",
-                  process->size));
+// Of an MPI job all processes measure, a rank each.
+int check_processes(const ProfileOptions& options, const LaunchedProcess& process) {
+  if (!options.ranks || *options.ranks == process.size) return process.size;
+  throw Error(ErrorCode::kUsage, cat("--ranks is ", *options.ranks, ", but ", process.launcher,
+                                     " started ", process.size, " processes; leave it out"));
 }
 
-Profile measured(const ProfileOptions& options) {
-  refuse_processes();
+// Nothing on other ranks than 0 of an MPI job.
+std::optional<Profile> measured(const ProfileOptions& options) {
   if (options.config.empty()) {
     throw Error(ErrorCode::kUsage,
                 "there is nothing to profile; expected a configuration file, or --from-csv with a "
@@ -121,15 +118,19 @@ Profile measured(const ProfileOptions& options) {
   }
   check_range("--repeats", options.repeats, kMostRepeats);
   const Config config = with_vocabulary(load_config(options.config, options.overrides));
-  MeasureOptions measure{.sizes = sizes_of(options, config),
-                         .repeats = options.repeats,
-                         .ranks = options.ranks.value_or(usual_ranks(config))};
+  const auto process = launched_process();
+  const bool in_processes = process && process->size > 1;
+  const MeasureOptions measure{.sizes = sizes_of(options, config),
+                               .repeats = options.repeats,
+                               .ranks = in_processes ? check_processes(options, *process)
+                                                     : options.ranks.value_or(usual_ranks(config)),
+                               .in_processes = in_processes};
   check_range("--ranks", measure.ranks, kMostRanks);
-  check_writable(options.output);
+  if (!in_processes || process->rank == 0) check_writable(options.output);
   return measure_profile(config, measure);
 }
 #else
-Profile measured(const ProfileOptions&) {
+std::optional<Profile> measured(const ProfileOptions&) {
   throw Error(ErrorCode::kUsage,
               "this chimera was built without libtorch and cannot measure layers; build the preset "
               "'release', or make a profile of a published table with --from-csv");
@@ -137,8 +138,9 @@ Profile measured(const ProfileOptions&) {
 #endif
 
 int run_profile(const ProfileOptions& options) {
-  const Profile profile = options.csv.empty() ? measured(options) : from_csv(options);
-  write_file(options.output, print(profile));
+  const auto profile = options.csv.empty() ? measured(options) : from_csv(options);
+  if (!profile) return kOk;
+  write_file(options.output, print(*profile));
   std::cout << (options.csv.empty() ? "\n" : "") << "profile written to " << options.output << "\n";
   return kOk;
 }
@@ -160,8 +162,10 @@ RunMode add_profile(CLI::App& app) {
   app.add_option("--repeats", options->repeats, "Rounds whose means are taken")
       ->type_name("N")
       ->capture_default_str();
-  app.add_option("--ranks", options->ranks,
-                 "Threads that measure at once (default: as many as will train here, or cores)")
+  app.add_option(
+         "--ranks", options->ranks,
+         "Threads that measure at once (default: as many as will train here, or cores; in an\n"
+         "MPI job its processes do)")
       ->type_name("R");
   app.add_option("--from-csv", options->csv,
                  "Make the profile of a published table of one layer (bs, time_f, time_b, ...)")
@@ -175,9 +179,12 @@ RunMode add_profile(CLI::App& app) {
   app.footer(
       "Measures each kind of layer as training runs it, for several sizes of micro-batch, on as\n"
       "many threads at once as will train, and the links between them; best while the machine\n"
-      "does nothing else. The file is described in docs/formats.md.\n"
+      "does nothing else. As processes of an MPI job it measures MPI's links. The file is "
+      "described\n"
+      "in docs/formats.md.\n"
       "\nExamples:\n"
       "  chimera profile examples/demo.toml -o demo-profile.toml\n"
+      "  mpirun -n 4 chimera profile examples/demo.toml -o mpi-profile.toml\n"
       "  chimera profile --from-csv bert-large_P100.csv --message-bytes 524288 --blocks 48 -o "
       "p.toml");
   return [options] { return run_profile(*options); };

@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iomanip>
@@ -13,6 +14,7 @@
 #include "chimera/cli/train_data.h"
 #include "chimera/job/model_profile.h"
 #include "chimera/model/memory_meter.h"
+#include "chimera/runtime/agreement.h"
 #include "chimera/runtime/launch.h"
 #include "chimera/train/layer_times.h"
 #include "chimera/train/link_times.h"
@@ -47,22 +49,54 @@ struct Measured {
   std::vector<SizedTime> messages, sums;
 };
 
-Measured measure(const Config& config, const MeasureOptions& options) {
+// Bytes around what the gradients of a stage have: a line through sizes that fit into caches and
+// others that do not fits neither.
+std::vector<std::size_t> sum_sizes(const Profile& sized, int stages) {
+  constexpr double kLeast = 16 << 10, kMost = 16 << 20;
+  const double bytes =
+      std::clamp(static_cast<double>(sized.parameters()) * sizeof(float) / stages, kLeast, kMost);
+  std::vector<std::size_t> sizes;
+  for (const double times : {0.25, 0.5, 1.0, 2.0, 4.0}) {
+    sizes.push_back(static_cast<std::size_t>(times * bytes) / 64 * 64);
+  }
+  return sizes;
+}
+
+// What must be the same for all ranks, or they would wait for each other's sizes.
+Facts facts_of(const Config& config, const MeasureOptions& options) {
+  Facts facts = {{"--micro-batches", join(options.sizes, ",")},
+                 {"--repeats", cat(options.repeats)}};
+  for (const KeyValue& key : values(config)) {
+    facts.emplace_back(cat(key.section, ".", key.name), key.value);
+  }
+  return facts;
+}
+
+// On rank 0.
+std::optional<Measured> measure(const Config& config, const Profile& sized,
+                                const MeasureOptions& options) {
   constexpr std::size_t kKibi = 1024;
   const std::vector<std::size_t> message_sizes = {16 * kKibi, 64 * kKibi, 256 * kKibi, 1024 * kKibi,
                                                   4096 * kKibi};
-  const std::vector<std::size_t> sum_sizes = {64 * kKibi, 256 * kKibi, 1024 * kKibi, 4096 * kKibi,
-                                              16384 * kKibi};
-  Measured measured;
-  launch_local(options.ranks, {.limit_s = kLimitS}, [&](Transport& transport) {
+  const std::vector<std::size_t> gradient_sizes = sum_sizes(sized, config.pipeline.stages);
+  std::optional<Measured> measured;
+  const auto measure_rank = [&](Transport& transport) {
     Measured own;
     own.layers =
         measure_layers(config, {.sizes = options.sizes, .rounds = options.repeats}, transport);
     if (options.ranks > 1) {
       own.messages = time_messages(transport, message_sizes, kLinkRepeats);
-      own.sums = time_sums(transport, sum_sizes, kLinkRepeats);
+      own.sums = time_sums(transport, gradient_sizes, kLinkRepeats);
     }
     if (transport.rank() == 0) measured = std::move(own);
+  };
+  if (!options.in_processes) {
+    launch_local(options.ranks, {.limit_s = kLimitS}, measure_rank);
+    return measured;
+  }
+  launch_process({.limit_s = kLimitS, .bind = config.pipeline.bind}, [&](const Rank& rank) {
+    agree(rank.transport, facts_of(config, options));
+    measure_rank(rank.transport);
   });
   return measured;
 }
@@ -132,24 +166,27 @@ Config with_vocabulary(Config config) {
   return config;
 }
 
-Profile measure_profile(const Config& config, const MeasureOptions& options) {
+std::optional<Profile> measure_profile(const Config& config, const MeasureOptions& options) {
   install_memory_meter();
   keep_freed_memory();
-  const Measured measured = measure(config, options);
   Profile profile = sized_profile(config, options.sizes);
+  const std::optional<Measured> measured = measure(config, profile, options);
+  if (!measured) return std::nullopt;
   profile.device = cat(processor(), ", ", std::thread::hardware_concurrency(), " cores");
   profile.source = cat("chimera profile: means of ", options.repeats, " rounds, ", options.ranks,
-                       options.ranks == 1 ? " rank" : " ranks at once, as threads");
-  enter_times(measured.layers, profile);
+                       options.ranks == 1     ? " rank"
+                       : options.in_processes ? " ranks at once, over MPI"
+                                              : " ranks at once, as threads");
+  enter_times(measured->layers, profile);
   if (options.ranks > 1) {
-    profile.p2p = fit_link(measured.messages);
-    profile.reduce = fit_hop(measured.sums, options.ranks);
+    profile.p2p = fit_link(measured->messages);
+    profile.reduce = fit_hop(measured->sums, options.ranks);
   }
   std::cout << profile.device << "; " << profile.source << "\n\n";
-  print_layers(profile, measured.layers);
-  print_steps(profile, measured.layers);
-  print_link("message", profile.p2p, measured.messages);
-  print_link("hop of an all-reduce", profile.reduce, measured.sums);
+  print_layers(profile, measured->layers);
+  print_steps(profile, measured->layers);
+  print_link("message", profile.p2p, measured->messages);
+  print_link("hop of an all-reduce", profile.reduce, measured->sums);
   return profile;
 }
 

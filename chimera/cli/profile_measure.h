@@ -1,6 +1,7 @@
 // Measures a configuration's profile on this machine (needs libtorch), and says what it found.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,15 @@ namespace chimera {
 struct MeasureOptions {
   std::vector<int> sizes;  // sequences of a micro-batch, ascending
   int repeats = 20;
-  int ranks = 1;  // that measure at once, as threads
+  int ranks = 1;  // that measure at once
+  // The ranks are the processes of an MPI job, of which this is one; threads of this one otherwise.
+  bool in_processes = false;
 };
 
-// Prints a table to standard output. The model's vocabulary is known. Throws Error.
-[[nodiscard]] Profile measure_profile(const Config& config, const MeasureOptions& options);
+// Prints a table to standard output. The model's vocabulary is known. In an MPI job all processes
+// call it alike, and rank 0 alone prints and gets the profile. Throws Error.
+[[nodiscard]] std::optional<Profile> measure_profile(const Config& config,
+                                                     const MeasureOptions& options);
 
 // The configuration with the vocabulary of its data, where it leaves it open.
 [[nodiscard]] Config with_vocabulary(Config config);

@@ -53,7 +53,8 @@ Profile profile_or_measure(const Config& config, const AutoOptions& options, int
   const MeasureOptions measure{.sizes = sizes_for(config.train.batch),
                                .repeats = kRepeats,
                                .ranks = std::min(ranks, cores())};
-  return profile_for(config, measure_profile(with_vocabulary(config), measure), "just measured");
+  return profile_for(config, measure_profile(with_vocabulary(config), measure).value(),
+                     "just measured");
 }
 
 }  // namespace

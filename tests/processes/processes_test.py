@@ -61,8 +61,8 @@ class ProcessesTest(TinyRunTest):
                               capture_output=True, text=True)
         return done.returncode, done.stdout, done.stderr
 
-    def mpirun(self, ranks, *words):
-        return self.run_command("mpirun", "-q", "-n", ranks, PROGRAM, "train", self.config, *words)
+    def mpirun(self, ranks, *words, mode="train"):
+        return self.run_command("mpirun", "-q", "-n", ranks, PROGRAM, mode, self.config, *words)
 
     def threads(self, *words):
         return self.run_command(PROGRAM, "train", self.config, *words)
@@ -84,6 +84,18 @@ class ProcessesTest(TinyRunTest):
         self.assertIn("4 over MPI", output)
         self.assertEqual(output.count("model "), 1)  # rank 0 alone speaks
         self.assertEqual(self.losses(threads), self.losses(processes))
+
+    def test_a_profile_measures_the_links_between_processes(self):
+        profile = self.folder / "profile.toml"
+        words = ["-o", profile, "--repeats", 2, "--micro-batches", "1,2"]
+        code, output, errors = self.mpirun(2, *words, mode="profile")
+        self.assertEqual(code, 0, errors)
+        self.assertEqual(output.count("profile written to "), 1)  # rank 0 alone speaks
+        text = profile.read_text()
+        for part in ["2 ranks at once, over MPI", "[p2p]", "[all_reduce]", "'block'"]:
+            self.assertIn(part, text)
+        self.expect_refused(self.mpirun(2, *words, "--ranks", 3, mode="profile"),
+                            "--ranks is 3, but mpirun started 2 processes")
 
     # Reported cases (docs/cases.md): H21.
     def test_too_few_processes_are_refused(self):
