@@ -3,8 +3,8 @@
 
 Profiles the demo-like model on this machine, predicts each case of the table below, trains it, and
 prints a table of both (Markdown). Cases and profiles take turns over the rounds; each case's
-prediction is from the profile of its own round, its error the median over the rounds. What other
-programs disturbed is measured again.
+prediction is from the profile of its own round, its error the median over the rounds. What was
+disturbed is measured again.
 """
 
 import argparse
@@ -74,19 +74,21 @@ def processor_seconds():
 
 
 def undisturbed(act, tries):
-    """What act() returns, once other programs used less than a twentieth of the time of one core;
-    the least disturbed of so many tries otherwise. And that part."""
+    """What act() returns, once nothing disturbed it, or the least disturbed of so many tries; and by
+    how much. act() also returns how uneven its own times were: these cores, shared with other
+    machines, run slower for seconds at a time, which nothing else shows. To that comes the part of a
+    core that other programs used."""
     best = None
     for _ in range(tries):
         began, (used, own) = time.time(), processor_seconds()
-        result = act()
+        result, uneven = act()
         used2, own2 = processor_seconds()
-        part = max(0.0, (used2 - used - (own2 - own)) / (time.time() - began))
-        if best is None or part < best[1]:
-            best = result, part
-        if part < 0.05:
+        others = (used2 - used - (own2 - own)) / (time.time() - began)
+        disturbed = uneven + max(0.0, others)
+        if best is None or disturbed < best[1]:
+            best = result, disturbed
+        if disturbed < 0.05:
             break
-        time.sleep(5)
     return best
 
 
@@ -94,13 +96,24 @@ def output(words):
     return subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def profile(options, config, path):
+    """Writes it; how far the times of stages of several blocks spread."""
+    text = output([f"{options.build}/chimera", "profile", config, "-o", path, "--micro-batches",
+                   "1,2,4", "--repeats", str(options.repeats)])
+    spreads = re.findall(r"/ ([\d.]+) %", text)
+    return None, statistics.median(float(spread) / 100 for spread in spreads)
+
+
 def train(build, config, words, folder):
+    """Seconds of steps and bytes of ranks; how far the median step is from the quickest."""
     log = os.path.join(folder, "log")
     text = output([f"{build}/chimera", "train", config, "--log", log] + words)
     with open(log) as file:
         seconds = [json.loads(line)["seconds"] for line in file]
     peaks = re.search(r"megabytes held at most, by rank: measured ([\d.,]+), predicted", text)
-    return seconds[2:], [1e6 * float(word) for word in peaks.group(1).split(",") if word]
+    seconds = seconds[2:]  # the first ones warm up
+    peaks = [1e6 * float(word) for word in peaks.group(1).split(",") if word]
+    return (seconds, peaks), statistics.median(seconds) / min(seconds) - 1
 
 
 def measure(options, folder):
@@ -110,23 +123,21 @@ def measure(options, folder):
     found = {name: {"predicted": [], "measured": [], "peaks": [], "expected": []}
              for name, _ in CASES}
     for turn in range(options.rounds):
-        profile = os.path.join(folder, f"profile{turn}.toml")
-        undisturbed(lambda: output([f"{options.build}/chimera", "profile", config, "-o", profile,
-                                    "--micro-batches", "1,2,4", "--repeats",
-                                    str(options.repeats)]), options.tries)
+        path = os.path.join(folder, f"profile{turn}.toml")
+        undisturbed(lambda: profile(options, config, path), options.tries)
         for name, keys in CASES:
             case = found[name]
             words = settings(keys)
             said = json.loads(output([f"{options.build}/plan_accuracy", config, "--profile",
-                                      profile] + words))
-            (seconds, peaks), others = undisturbed(
+                                      path] + words))
+            (seconds, peaks), disturbed = undisturbed(
                 lambda: train(options.build, config, words, folder), options.tries)
             case["predicted"].append(said["seconds"])
             case["measured"].append(statistics.median(seconds))
             case["expected"], case["peaks"] = said["peak_bytes"], peaks
             print(f"round {turn} {name}: predicted {1e3 * said['seconds']:.1f} ms, measured "
                   f"{1e3 * case['measured'][-1]:.1f} ms (quickest {1e3 * min(seconds):.1f}); "
-                  f"others used {others:.2f} of a core", file=sys.stderr, flush=True)
+                  f"disturbed by {100 * disturbed:.0f} %", file=sys.stderr, flush=True)
     return found
 
 
@@ -155,7 +166,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--tries", type=int, default=4,
-                        help="of each measurement, until other programs leave it alone")
+                        help="of each measurement, until nothing disturbs it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         report(measure(options, folder))
