@@ -33,9 +33,9 @@ MIB = 2**20
 BERT_TOKENS = 128
 GPT2_TOKENS = 632
 
-ACTIVATIONS = 1.43
-GPT2_ACTIVATIONS = 63.5  # times hidden
-GPT2_EFFICIENCY = 0.871
+ACTIVATIONS = 1.36
+GPT2_ACTIVATIONS = 62.5  # times hidden
+GPT2_EFFICIENCY = 0.901
 
 BYTES_PER_S = 5e11  # of a P100's memory, as plain element-wise kernels reach
 STEP_BYTES = 60  # that Adam of single operations reads and writes, a parameter
@@ -97,13 +97,13 @@ def embedding_point(sequences, tokens, hidden, parameters):
     return point(sequences, forward, backward, 4 * row, 4 * parameters, row)
 
 
-def bert_kinds():
+def bert_kinds(activations=ACTIVATIONS):
     embedding, block, head = [], [], []
     for sequences, forward, backward, act, peak in BLOCK:
         tokens = sequences * BERT_TOKENS
         # The activations and the attention mask, as the authors' messages have them.
         message = 4 * (tokens * 1024 + tokens)
-        block.append(point(sequences, forward / 1e3, backward / 1e3, ACTIVATIONS * act * MIB,
+        block.append(point(sequences, forward / 1e3, backward / 1e3, activations * act * MIB,
                            peak * MIB, message))
         embedding.append(embedding_point(sequences, tokens, 1024, 31_782_912))
         embedding[-1]["output_bytes"] = message
@@ -118,7 +118,7 @@ def bert_kinds():
     ]
 
 
-def gpt2_kinds(efficiency):
+def gpt2_kinds(efficiency=GPT2_EFFICIENCY, activations=GPT2_ACTIVATIONS):
     embedding, block, head = [], [], []
     hidden = 1280
     for sequences in (1, 2, 4, 8):
@@ -127,7 +127,7 @@ def gpt2_kinds(efficiency):
         forward, backward = scaled_times(24 * hidden**2 + 4 * GPT2_TOKENS * hidden, tokens,
                                          efficiency)
         scores = 4 * tokens * 20 * GPT2_TOKENS
-        block.append(point(sequences, forward, backward, GPT2_ACTIVATIONS * message, 3 * scores,
+        block.append(point(sequences, forward, backward, activations * message, 3 * scores,
                            message))
         embedding.append(embedding_point(sequences, tokens, hidden, 65_639_680))
         forward, backward = scaled_times(2 * hidden * 50257, tokens, efficiency)
@@ -175,6 +175,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--folder", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--gpt2-efficiency", type=float, default=GPT2_EFFICIENCY)
+    parser.add_argument("--activations", type=float, default=ACTIVATIONS)
+    parser.add_argument("--gpt2-activations", type=float, default=GPT2_ACTIVATIONS)
     arguments = parser.parse_args()
     (arguments.folder / "bert48_p100.toml").write_text(
         profile_text(
@@ -182,14 +184,14 @@ def main():
             "Embedding and head derived, see bench/paper/profiles.py.",
             {"name": "BERT-48", "hidden": "1024", "heads": "16", "sequence": "128",
              "vocabulary": "30522"},
-            48, bert_kinds()))
+            48, bert_kinds(arguments.activations)))
     (arguments.folder / "gpt2_p100.toml").write_text(
         profile_text(
             "Derived from Chimera's authors' BERT-large block on a P100 by floating-point "
             "operations, see bench/paper/profiles.py; efficiency fitted.",
             {"name": "GPT-2", "hidden": "1280", "heads": "20", "sequence": "632",
              "vocabulary": "50257"},
-            64, gpt2_kinds(arguments.gpt2_efficiency)))
+            64, gpt2_kinds(arguments.gpt2_efficiency, arguments.gpt2_activations)))
 
 
 if __name__ == "__main__":

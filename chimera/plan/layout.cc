@@ -74,6 +74,25 @@ const Machine::Links& links_of_group(const Machine& machine, const Layout& layou
   return first == last ? machine.within : machine.between;
 }
 
+double exchange_s(AllReduce by, const Link& hop, int ranks, double bytes) {
+  switch (by) {
+    case AllReduce::kRing:
+      return ring_s(hop, ranks, bytes);
+    case AllReduce::kRecursiveDoubling:
+      return recursive_doubling_s(hop, ranks, bytes);
+    case AllReduce::kRabenseifner:
+      break;
+  }
+  return rabenseifner_s(hop, ranks, bytes);
+}
+
+double reduce_s(const Machine& machine, const Layout& layout, int stage, double bytes) {
+  const int ranks = layout.width * static_cast<int>(layout.placement.holders(stage).size());
+  if (ranks < 2) return 0;
+  const Link& hop = links_of_group(machine, layout, stage).reduce;
+  return machine.reduce_start_s + exchange_s(machine.reduce_by, hop, ranks, bytes);
+}
+
 // A channel is as slow as it is in the group where it is slowest.
 bool crosses_nodes(const Machine& machine, const Layout& layout, const ChannelEnds& ends) {
   for (int group = 0; group < layout.width; ++group) {
@@ -254,6 +273,10 @@ double ring_s(const Link& hop, int ranks, double bytes) {
   return 2 * (ranks - 1.0) * (hop.latency_s + bytes / ranks / hop.bandwidth);
 }
 
+double recursive_doubling_s(const Link& hop, int ranks, double bytes) {
+  return std::log2(ranks) * (hop.latency_s + bytes / hop.bandwidth);
+}
+
 std::vector<double> gradient_bytes(const Profile& profile, const Layout& layout) {
   const Stages stages(profile, layout);
   std::vector<double> bytes;
@@ -267,10 +290,7 @@ Costs layout_costs(const Profile& profile, const Machine& machine, const Layout&
   Costs costs;
   for (int stage = 0; stage < stages.count(); ++stage) {
     add_compute(profile, machine, stages[stage], layout.sequences, costs);
-    const int ranks = layout.width * static_cast<int>(layout.placement.holders(stage).size());
-    const Link& hop = links_of_group(machine, layout, stage).reduce;
-    costs.reduce_s.push_back(
-        (machine.ring ? ring_s : rabenseifner_s)(hop, ranks, gradient_of(stages[stage])));
+    costs.reduce_s.push_back(reduce_s(machine, layout, stage, gradient_of(stages[stage])));
     if (stage + 1 < stages.count()) costs.boundary_bytes.push_back(stages.output_bytes(stage));
   }
   costs.reduces_at_once = machine.reduces_at_once;

@@ -24,6 +24,8 @@ struct Layout {
 [[nodiscard]] double rabenseifner_s(const Link& hop, int ranks, double bytes);
 // Along a ring, as GLOO does it: 2 (r - 1) (alpha + beta L / r).
 [[nodiscard]] double ring_s(const Link& hop, int ranks, double bytes);
+// By exchanges of the whole gradient with one rank after another: log2(r) (alpha + beta L).
+[[nodiscard]] double recursive_doubling_s(const Link& hop, int ranks, double bytes);
 
 // The gradient that each stage's all-reduce adds up.
 [[nodiscard]] std::vector<double> gradient_bytes(const Profile& profile, const Layout& layout);

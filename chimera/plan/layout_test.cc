@@ -25,6 +25,12 @@ TEST(Rabenseifner, IsThePapersFormula) {
   EXPECT_DOUBLE_EQ(rabenseifner_s(hop, 1, 4e6), 0);
 }
 
+TEST(RecursiveDoubling, SendsTheWholeGradientAtEachExchange) {
+  const Link hop{1e-5, 1e9};
+  EXPECT_DOUBLE_EQ(recursive_doubling_s(hop, 8, 4e6), 3 * (1e-5 + 4e6 / 1e9));
+  EXPECT_DOUBLE_EQ(recursive_doubling_s(hop, 1, 4e6), 0);
+}
+
 TEST(LayoutCosts, AreSumsOverTheLayersOfEachStage) {
   const Profile profile = test_profile(6);
   const Machine machine = test_machine(4, 0);
@@ -43,6 +49,26 @@ TEST(LayoutCosts, ReduceOverAllReplicasOfAStage) {
   const double bytes =
       profile.kind("embedding").gradient_bytes + 2 * profile.kind("block").gradient_bytes;
   EXPECT_DOUBLE_EQ(costs.reduce_s[0], rabenseifner_s(machine.between.reduce, 8, bytes));
+}
+
+TEST(LayoutCosts, StartEachAllReduceOnceHoweverItIsDone) {
+  const Profile profile = test_profile(4);
+  Machine machine = test_machine(16, 0);
+  machine.reduce_start_s = 0.25;
+  const auto seconds = [&](AllReduce by, int width) {
+    machine.reduce_by = by;
+    const Layout layout = layout_on(Placement::opposite(2), {2, 2}, width);
+    return layout_costs(profile, machine, layout).reduce_s[0];
+  };
+  const Link& hop = machine.between.reduce;
+  const double bytes =
+      profile.kind("embedding").gradient_bytes + 2 * profile.kind("block").gradient_bytes;
+  EXPECT_DOUBLE_EQ(seconds(AllReduce::kRabenseifner, 4), 0.25 + rabenseifner_s(hop, 8, bytes));
+  EXPECT_DOUBLE_EQ(seconds(AllReduce::kRing, 4), 0.25 + ring_s(hop, 8, bytes));
+  EXPECT_DOUBLE_EQ(seconds(AllReduce::kRecursiveDoubling, 4),
+                   0.25 + recursive_doubling_s(hop, 8, bytes));
+  const Layout alone = layout_on(Placement::linear(2), {2, 2});
+  EXPECT_EQ(layout_costs(profile, machine, alone).reduce_s, std::vector<double>(2, 0));
 }
 
 TEST(LayoutCosts, UseTheLinksWithinANodeWhereAllGroupsDo) {

@@ -14,6 +14,10 @@
 
 namespace chimera {
 
+// By halving and doubling (Rabenseifner), along a ring, or by recursive doubling; the times are in
+// layout.h.
+enum class AllReduce { kRabenseifner, kRing, kRecursiveDoubling };
+
 struct Machine {
   std::string name;
   std::string source;  // where the constants come from, and what those that are fitted are from
@@ -30,10 +34,9 @@ struct Machine {
     friend bool operator==(const Links&, const Links&) = default;
   };
   Links within, between;  // nodes
-  // How all-reduces are done: along a ring, or by halving and doubling; and in how many of them a
-  // worker takes part at a time.
-  bool ring = false;
-  int reduces_at_once = 1;
+  AllReduce reduce_by = AllReduce::kRabenseifner;
+  double reduce_start_s = 0;  // of each all-reduce, whatever its size and its ranks
+  int reduces_at_once = 1;    // in how many a worker takes part at a time
 
   [[nodiscard]] int devices() const { return nodes * devices_per_node; }
   [[nodiscard]] int node(int rank) const { return rank / devices_per_node; }

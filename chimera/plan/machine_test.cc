@@ -6,6 +6,7 @@
 #include <string>
 
 #include "chimera/base/error.h"
+#include "chimera/base/text.h"
 
 namespace chimera {
 namespace {
@@ -60,6 +61,21 @@ TEST(Machine, IsReadAndPrintedTheSame) {
   }
 }
 
+TEST(Machine, SaysHowAllReducesAreDoneOnlyWhereItIsNotThePapersFormula) {
+  const Machine plain = parse_machine(kText, "m.toml");
+  EXPECT_EQ(plain.reduce_by, AllReduce::kRabenseifner);
+  EXPECT_EQ(plain.reduce_start_s, 0);
+  EXPECT_EQ(print(plain).find("all_reduce_"), std::string::npos);
+  for (const auto& [word, by] : {std::pair{"ring", AllReduce::kRing},
+                                 std::pair{"recursive-doubling", AllReduce::kRecursiveDoubling}}) {
+    const std::string keys = cat("all_reduce_by = \"", word, "\"\nall_reduce_start_s = 0.5\n");
+    const Machine machine = parse_machine(changed("[p2p.within]", keys + "[p2p.within]"), "m.toml");
+    EXPECT_EQ(machine.reduce_by, by);
+    EXPECT_EQ(machine.reduce_start_s, 0.5);
+    EXPECT_EQ(parse_machine(print(machine), "again"), machine);
+  }
+}
+
 TEST(Machine, WithoutMemoryHasNoLimit) {
   EXPECT_EQ(parse_machine(changed("memory_gb = [10, 10, 6, 10]\nreserved_gb = 1", ""), "m")
                 .limit_bytes(3),
@@ -83,6 +99,9 @@ TEST(Machine, RefusalsNameFileKeyAndValue) {
       {changed("bytes_per_s = 5e8", ""), "all_reduce: bytes_per_s is missing"},
       {changed("bytes_per_s = 5e8", "bytes_per_s = 0"), "a number above 0"},
       {changed("[p2p.between]", "[p2p.betwen]"), "between is missing"},
+      {changed("name =", "all_reduce_by = \"tree\"\nname ="),
+       "rabenseifner, ring, recursive-doubling"},
+      {changed("name =", "all_reduce_start_s = -1\nname ="), "all_reduce_start_s is -1"},
       {changed("chimera-machine-1", "other"), "format is"},
       {"nodes = ", "m.toml:1:"},
   };
