@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How well a profile predicts training: step times and peaks of memory.
 
-Profiles the demo-like model on this machine, predicts each case of the table below, trains it, and
-prints a table of both (Markdown). Cases and profiles take turns over the rounds; each case's
-prediction is from the profile of its own round, its error the median over the rounds. What was
-disturbed is measured again.
+Profiles the demo-like model on this machine, predicts a case of the table below, trains it, and so
+on for all cases, in rounds; prints a table of both (Markdown). Each case is predicted from the
+profile just before it, for the speed of shared machines changes from minute to minute. Its error is
+the median over the rounds. What was disturbed is measured again.
 """
 
 import argparse
@@ -117,17 +117,16 @@ def train(build, config, words, folder):
 
 
 def measure(options, folder):
-    config = os.path.join(folder, "config.toml")
+    config, path = (os.path.join(folder, name) for name in ("config.toml", "profile.toml"))
     with open(config, "w") as file:
         file.write(CONFIG)
     found = {name: {"predicted": [], "measured": [], "peaks": [], "expected": []}
              for name, _ in CASES}
     for turn in range(options.rounds):
-        path = os.path.join(folder, f"profile{turn}.toml")
-        undisturbed(lambda: profile(options, config, path), options.tries)
         for name, keys in CASES:
             case = found[name]
             words = settings(keys)
+            undisturbed(lambda: profile(options, config, path), options.tries)
             said = json.loads(output([f"{options.build}/plan_accuracy", config, "--profile",
                                       path] + words))
             (seconds, peaks), disturbed = undisturbed(
@@ -163,9 +162,9 @@ def report(found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--tries", type=int, default=4,
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=6)
+    parser.add_argument("--tries", type=int, default=3,
                         help="of each measurement, until nothing disturbs it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,5 @@
 #include "chimera/cli/profile_measure.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -10,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "chimera/base/heap.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/train_data.h"
 #include "chimera/job/model_profile.h"
@@ -25,15 +24,6 @@ namespace {
 constexpr int kLinkRepeats = 50;
 // A rank that measures is silent for long; it waits for others at the end of rounds.
 constexpr double kLimitS = 600;
-
-// The allocator gives the end of its memory back to the system and asks for it again, page by page.
-// In training that is a small part of a step; in a probe that frees all it has after each pass it
-// would fall on whatever layer comes last: the head.
-void keep_freed_memory() {
-  constexpr int kMost = 32 << 20;  // the largest that it takes
-  ::mallopt(M_MMAP_THRESHOLD, kMost);
-  ::mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
-}
 
 std::string processor() {
   std::ifstream file("/proc/cpuinfo");

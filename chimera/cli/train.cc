@@ -11,6 +11,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/file.h"
+#include "chimera/base/heap.h"
 #include "chimera/base/host.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
@@ -293,6 +294,7 @@ int train_with_restarts(const TrainOptions& options, const Config& config) {
 
 int train(const TrainOptions& options) {
   install_memory_meter();
+  keep_freed_memory();
   if (options.restarts > 0 && options.planning.wanted) {
     throw Error(ErrorCode::kUsage,
                 "--auto would plan anew at each restart; write the plan first (chimera plan CONFIG "

@@ -24,7 +24,7 @@ namespace {
 
 // Under way at a time: with the probe's blocks about as many activations as a worker of 1F1B or
 // Chimera holds. How far they fit into the caches is part of the time.
-constexpr int kMicros = 1;
+constexpr int kMicros = 2;
 constexpr int kPasses = 2;  // of each size in a round
 constexpr int kWarmUpRounds = 2;
 // So little that the weights stay what they are.
