@@ -77,13 +77,13 @@ TEST(Emulate, MeasuresWhatIsPredictedForEverySchedule) {
   for (const Generator& generator : generators()) {
     for (const bool again : {false, true}) {
       Spec spec{.stages = 4, .micros = 4};
-      if (generator.asynchronous) spec.steps = 4;
+      if (generator.asynchronous) spec.steps = 3;
       const Program program =
           lower(with_recompute(generate(generator.name, spec), std::vector<bool>(4, again)));
       const EmulationSetting setting{.program = program,
                                      .costs = costs,
                                      .memory = memory,
-                                     .steps = 3,
+                                     .steps = 2,
                                      .micros_per_step = 4,
                                      .stretch = kStretch};
       const Emulation emulation = emulate(setting);

@@ -70,7 +70,7 @@ TEST_F(Planning, PlansForOneToEightDevicesAreExecuted) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     const std::string plan = file("plan.toml");
     const Result planned =
-        run(words("plan", {"--ranks", std::to_string(ranks), "-o", plan, "--top", "1"}));
+        run(words("plan", {"--ranks", std::to_string(ranks), "--batch", "8", "-o", plan}));
     ASSERT_EQ(planned.code, 0) << ranks << planned.err;
     const Result result = run({"emulate", plan, "--json", "--steps", "2", "--stretch", "0.05"});
     ASSERT_EQ(result.code, 0) << ranks << ": " << result.err;
