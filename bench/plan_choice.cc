@@ -85,8 +85,8 @@ PlanRequest random_request(std::uint64_t seed) {
   machine.nodes = request.ranks;
   const auto link = [&] { return Link{draw.between(1e-6, 5e-4), draw.between(0.5e9, 10e9)}; };
   machine.between = machine.within = {link(), link()};
-  request.drains = draw.between(0, 1) < 0.5;
-  if (request.drains) request.no_asynchronous = "steps drain";
+  request.barrier = draw.between(0, 1) < 0.5;
+  if (request.barrier) request.no_asynchronous = "steps have a barrier";
   request.most = std::numeric_limits<int>::max();
   // From just enough for something to plenty.
   std::vector<double> peaks;
@@ -112,7 +112,7 @@ Emulation execute(const Candidate& candidate, const PlanRequest& request) {
                   .memory = memory,
                   .groups = candidate.width,
                   .steps = 3,
-                  .barrier = request.drains && !asynchronous,
+                  .barrier = request.barrier && !asynchronous,
                   .micros_per_step = asynchronous ? micros : 0});
 }
 

@@ -69,7 +69,7 @@ struct Compared {
   int groups = 0;
 };
 
-// As many groups as are needed to see sums of several, if threads allow: groups are alike.
+// As many groups as are needed to see all-reduces of several, if threads allow: groups are alike.
 int groups_of(const EmulateOptions& options, const TrainPlan& plan) {
   const int width = plan.config.pipeline.width;
   if (options.groups) {
@@ -203,7 +203,8 @@ int run_emulate(const EmulateOptions& options) {
 constexpr const char* kEmulateFooter =
     "PLAN is a configuration, as 'chimera plan -o' writes it with its profile and machine. "
     "Schedule,\n"
-    "messages, sums and threads are those of a training run; stages wait instead of computing, "
+    "messages, all-reduces and threads are those of a training run; stages wait instead of "
+    "computing, "
     "and\n"
     "messages claim the size that they would have. So a plan for more workers than there are "
     "cores\n"

@@ -32,7 +32,7 @@ PlanRequest plan_request(const Config& config, Profile profile, Machine machine,
   request.ranks = ranks;
   request.batch = config.train.batch;
   request.reduce = reduce_policy(config.pipeline.reduce);
-  request.drains = config.train.clip != 0;
+  request.barrier = config.train.clip != 0;
   request.no_asynchronous = no_asynchronous(config);
   return request;
 }

@@ -237,7 +237,7 @@ class Search {
   [[nodiscard]] double least_step_s(const RowWork& work, const Candidate& candidate,
                                     const Placement& placement) const {
     return work.least_step_s(placement, costs_of(candidate, placement), candidate.recomputed,
-                             request_.drains && !candidate.generator->asynchronous);
+                             request_.barrier && !candidate.generator->asynchronous);
   }
 
   // Chooses recompute from `least` blocks a stage, another split where that one does not fit, and

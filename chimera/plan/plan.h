@@ -24,7 +24,7 @@ struct PlanRequest {
   ReducePolicy reduce = ReducePolicy::kEagerOpt;
   // A step ends on every worker before the next begins, as where gradients are clipped by their
   // norm over all stages.
-  bool drains = true;
+  bool barrier = true;
   std::string no_asynchronous = {};  // why asynchronous schedules cannot be; empty: they can
   // What is looked at; all there is unless given.
   std::vector<std::string> schedules = {};

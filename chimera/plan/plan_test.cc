@@ -55,9 +55,9 @@ TEST(Plan, ListsPlansThatVerifyFitAndComeBestFirst) {
 // Branch and bound against simulating every candidate as it stands.
 TEST(Plan, FindsWhatSimulatingEverythingFinds) {
   for (const double gigabytes : {0.0, 3.0, 1.2, 0.7}) {
-    for (const bool drains : {true, false}) {
+    for (const bool barrier : {true, false}) {
       PlanRequest request = request_for(8, 8, 32, gigabytes);
-      request.drains = drains;
+      request.barrier = barrier;
       request.most = 1;
       const Plans few = plan(request);
       request.most = 1'000'000;
@@ -174,9 +174,9 @@ TEST(Plan, OfTwoBlocksIsFoundForAnyTimes) {
 }
 
 TEST(Plan, OfTwoThousandRanksTakesASecondOrTwo) {
-  for (const bool drains : {true, false}) {
+  for (const bool barrier : {true, false}) {
     PlanRequest request = request_for(64, 2048, 2048, 16);
-    request.drains = drains;
+    request.barrier = barrier;
     const Plans plans = plan(request);
     EXPECT_EQ(plans.best.size(), 10U);
   }

@@ -38,7 +38,7 @@ Prediction of_step(const Candidate& candidate, const PlanRequest& request) {
   const Costs costs = layout_costs(request.profile, request.machine, layout);
   const Timeline timeline = simulate(program, costs);
   Prediction prediction;
-  prediction.step_s = request.drains ? makespan(timeline) : overlapped_step_s(program, costs);
+  prediction.step_s = request.barrier ? makespan(timeline) : overlapped_step_s(program, costs);
   prediction.bubble_ratio = idle_ratio(timeline, 1, prediction.step_s);
   prediction.limit_bytes = layout_limits(request.machine, layout);
   add_busy(timeline, 1, prediction);

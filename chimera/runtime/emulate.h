@@ -1,8 +1,8 @@
 // The emulated cluster: executes a program with the real runtime (worker.h) and the real local
 // transport, on many ranks and few cores. Stages wait the time that they are said to take and claim
-// the bytes that they are said to hold; messages and sums take as long as the costs say. So what
-// the simulator and the memory model predict is measured: that the runtime executes the program as
-// they assume, in that time and in that memory.
+// the bytes that they are said to hold; messages and all-reduces take as long as the costs say. So
+// what the simulator and the memory model predict is measured: that the runtime executes the
+// program as they assume, in that time and in that memory.
 //
 // Time is stretched: each predicted second takes `stretch` real ones, so that even a short action
 // is long beside what the runtime costs; that is not stretched, and shows in what is measured
@@ -25,8 +25,8 @@ struct EmulationSetting {
   const Program& program;  // whole backwards only, as in training
   const Costs& costs;
   const MemoryModel& memory;
-  // W, all of which run. Costs::reduce_s is that of a sum over all of the machine's groups, whether
-  // or not they run here.
+  // W, all of which run. Costs::reduce_s is that of an all-reduce over all the machine's groups,
+  // whether or not they run here.
   int groups = 1;
   // Of a synchronous program, how often the rows are run: one after the other, with no more to hold
   // them together than their messages; or, with `barrier`, all workers begin each at one time. Then
