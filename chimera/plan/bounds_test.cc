@@ -4,10 +4,10 @@
 
 #include "chimera/base/random.h"
 #include "chimera/generate/generate.h"
-#include "chimera/plan/steady.h"
 #include "chimera/schedule/lower.h"
 #include "chimera/schedule/recompute.h"
 #include "chimera/simulate/simulate.h"
+#include "chimera/simulate/steady.h"
 
 namespace chimera {
 namespace {

@@ -4,9 +4,9 @@
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/plan/plan.h"
-#include "chimera/plan/steady.h"
 #include "chimera/schedule/recompute.h"
 #include "chimera/simulate/simulate.h"
+#include "chimera/simulate/steady.h"
 
 namespace chimera {
 namespace {

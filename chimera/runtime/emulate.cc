@@ -21,6 +21,7 @@
 #include "chimera/runtime/waiting_stage.h"
 #include "chimera/runtime/worker.h"
 #include "chimera/simulate/simulate.h"
+#include "chimera/simulate/steady.h"
 #include "chimera/transport/emulated_links.h"
 
 namespace chimera {
@@ -286,37 +287,13 @@ Timeline timeline_of(const std::vector<Measured>& measured, int workers, std::si
 
 }  // namespace
 
-double steady_step_s(const Timeline& timeline, int micros_per_step) {
-  std::vector<double> begins;  // of each step
-  for (const Interval& interval : timeline.rows.front()) {
-    const Action& action = interval.action;
-    if (action.op == Op::kForward && action.micro % micros_per_step == 0) {
-      begins.push_back(interval.start_s);
-    }
-  }
-  if (begins.size() < 2) refuse_setting("a steady step needs two steps at least");
-  const std::size_t from = begins.size() / 2, to = begins.size() - 1;
-  return from == to ? begins[to] - begins[from - 1]
-                    : (begins[to] - begins[from]) / static_cast<double>(to - from);
-}
-
 double predicted_step_s(const EmulationSetting& setting) {
   check_setting(setting);
   if (is_asynchronous(setting)) {
     return steady_step_s(simulate(setting.program, setting.costs), setting.micros_per_step);
   }
   if (setting.barrier) return makespan(simulate(setting.program, setting.costs));
-  const Timeline timeline =
-      simulate(repeated(setting.program, repetitions(setting)), setting.costs);
-  std::vector<double> ends(as_index(setting.steps), 0.0);
-  for (const auto& row : timeline.rows) {
-    const std::size_t length = row.size() / ends.size();
-    for (std::size_t i = 0; i < ends.size() && length > 0; ++i) {
-      ends[i] = std::max(ends[i], row[(i + 1) * length - 1].end_s);
-    }
-  }
-  const Steps steps = from_ends(ends);
-  return steps.seconds[as_index(median_step(steps.seconds))];
+  return overlapped_step_s(setting.program, setting.costs, setting.steps);
 }
 
 double default_stretch(const EmulationSetting& setting) {

@@ -42,7 +42,7 @@ struct EmulationSetting {
 struct Emulation {
   double stretch = 1;
   // Of a synchronous program the median: how much later a step ended than the one before, or with a
-  // barrier, than it began. Of an asynchronous one, see steady_step_s().
+  // barrier, than it began. Of an asynchronous one, see simulate/steady.h.
   double step_s = 0;
   // Of group 0: the step that took the median, or all that an asynchronous program does. From its
   // first start.
@@ -59,10 +59,6 @@ struct Emulation {
 
 // What the simulator says of Emulation::step_s: of as many steps, in the same way.
 [[nodiscard]] double predicted_step_s(const EmulationSetting& setting);
-
-// The time from step to step at which the forwards of an asynchronous program's first worker begin,
-// over the later half of its steps: what happens there does not depend on how the run ends.
-[[nodiscard]] double steady_step_s(const Timeline& timeline, int micros_per_step);
 
 // With which the shortest computation takes as long as the ranks need to not disturb each other,
 // but all steps together not more than some 20 s.
