@@ -133,14 +133,14 @@ TEST(Plan, RefusesWithReasons) {
 }
 
 TEST(Plan, RefusesRequestsThatMakeNoSense) {
-  EXPECT_NE(refusal(request_for(8, 0, 32, 0)).find("--ranks is 0"), std::string::npos);
-  EXPECT_NE(refusal(request_for(8, 4, -1, 0)).find("--batch is -1"), std::string::npos);
+  EXPECT_NE(refusal(request_for(8, 0, 32, 0)).find("the number of ranks is 0"), std::string::npos);
+  EXPECT_NE(refusal(request_for(8, 4, -1, 0)).find("the batch is -1"), std::string::npos);
   PlanRequest request = request_for(8, 4, 32, 0);
   request.ranks = 8;
   EXPECT_NE(refusal(request).find("at most 4"), std::string::npos);
   request = request_for(8, 4, 32, 0);
   request.stages = {3};
-  EXPECT_NE(refusal(request).find("--stages is 3"), std::string::npos);
+  EXPECT_NE(refusal(request).find("the number of stages is 3"), std::string::npos);
   EXPECT_NE(refusal(request_for(8, 11, 13, 0)).find("no plan for 11 ranks"), std::string::npos);
 }
 

@@ -120,15 +120,15 @@ TEST_F(Planning, RefusesWithOneLine) {
   const auto refused = [&](std::vector<std::string> more, const std::string& part) {
     expect_error(run(words("plan", std::move(more))), 2, part);
   };
-  refused({"--ranks", "0"}, "--ranks is 0");
-  refused({"--ranks", "-3"}, "--ranks is -3");
+  refused({"--ranks", "0"}, "the number of ranks is 0");
+  refused({"--ranks", "-3"}, "the number of ranks is -3");
   refused({"--ranks", "16"}, "at most 8, the devices of a machine");
-  refused({"--ranks", "4", "--batch", "0"}, "--batch is 0");
+  refused({"--ranks", "4", "--batch", "0"}, "the batch is 0");
   refused({"--ranks", "7", "--batch", "3", "--stages", "1"}, "no plan for 7 ranks");
   refused({"--ranks", "4", "--memory", "0.001"}, "the least that would do is ");
   refused({"--ranks", "4", "--memory", "1,1"}, "--memory has 2 numbers for 8 devices");
   refused({"--ranks", "4", "--memory", "-1"}, "--memory is '-1'");
-  refused({"--ranks", "4", "--stages", "3"}, "--stages is 3");
+  refused({"--ranks", "4", "--stages", "3"}, "the number of stages is 3");
   refused({"--ranks", "4", "--schedules", "chimerra"}, "did you mean 'chimera'");
   refused({"--ranks", "4", "--micro-batches", "16"}, "profile more sizes");
   refused({"--ranks", "4", "--set", "model.hidden=32"}, "hidden");
