@@ -66,7 +66,9 @@ std::string plan_config(Config config, const PlanOptions& options, const PlanReq
 
 int run_plan(const PlanOptions& options) {
   std::optional<Config> config;
-  if (!options.config.empty()) config = load_config(options.config, options.overrides);
+  if (!options.config.empty()) {
+    config = options.inputs.with_memory(load_config(options.config, options.overrides));
+  }
   if (!config && !options.output.empty()) {
     throw Error(ErrorCode::kUsage,
                 "-o writes a configuration to train with, but none was given to begin with; name "

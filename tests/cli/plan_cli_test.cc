@@ -116,6 +116,32 @@ TEST_F(Planning, DevicesMayDifferInMemory) {
   }
 }
 
+// The limit of the configuration is one of its plans, and of what trains as planned.
+TEST_F(Planning, PipelineMemoryIsALimitOfEachDevice) {
+  const std::string plan = file("plan.toml");
+  const auto best = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--ranks", "4", "--json", "-o", plan});
+    const Result result = run(words("plan", std::move(more)));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return nlohmann::json::parse(result.out)["plans"][0];
+  };
+  const nlohmann::json free = best({});
+  const nlohmann::json tight = best({"--set", "pipeline.memory=0.375"});
+  EXPECT_GT(free["peak_bytes"][0], 0.375e9);
+  for (const double bytes : tight["peak_bytes"]) EXPECT_LE(bytes, 0.375e9);
+  EXPECT_EQ(load_config(plan, {}).pipeline.memory, "0.375");
+  EXPECT_EQ(best({"--memory", "0.375"}), tight);
+  EXPECT_EQ(load_config(plan, {}).pipeline.memory, "0.375");
+  // --memory counts where both are given, and may be a list.
+  EXPECT_EQ(best({"--memory", "4", "--set", "pipeline.memory=0.375"}), free);
+  EXPECT_EQ(best({"--memory", "4,4,4,4,4,4,4,4", "--set", "pipeline.memory=0.375"}), free);
+  EXPECT_EQ(load_config(plan, {}).pipeline.memory, "");
+  // A machine that holds less is not made to hold more.
+  EXPECT_EQ(best({"--set", "pipeline.memory=99"}), free);
+  expect_error(run(words("plan", {"--ranks", "4", "--set", "pipeline.memory=1,1"})), 2,
+               "pipeline.memory is '1,1', a number for each worker");
+}
+
 TEST_F(Planning, RefusesWithOneLine) {
   const auto refused = [&](std::vector<std::string> more, const std::string& part) {
     expect_error(run(words("plan", std::move(more))), 2, part);
@@ -126,7 +152,7 @@ TEST_F(Planning, RefusesWithOneLine) {
   refused({"--ranks", "4", "--batch", "0"}, "the batch is 0");
   refused({"--ranks", "7", "--batch", "3", "--stages", "1"}, "no plan for 7 ranks");
   refused({"--ranks", "4", "--memory", "0.001"}, "the least that would do is ");
-  refused({"--ranks", "4", "--memory", "1,1"}, "--memory has 2 numbers for 8 devices");
+  refused({"--ranks", "4", "--memory", "1,1"}, "each of the 8 devices");
   refused({"--ranks", "4", "--memory", "-1"}, "--memory is '-1'");
   refused({"--ranks", "4", "--stages", "3"}, "the number of stages is 3");
   refused({"--ranks", "4", "--schedules", "chimerra"}, "did you mean 'chimera'");
