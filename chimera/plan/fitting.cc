@@ -29,7 +29,7 @@ Fitting::Fitting(const PlanRequest& request, const Candidate& candidate, const P
       candidate_(candidate),
       placement_(placement),
       rows_(rows),
-      limits_(layout_limits(request.machine, candidate_layout(candidate, placement))) {}
+      limits_(planned_limits(request.machine, candidate_layout(candidate, placement))) {}
 
 std::vector<double> Fitting::peaks(const std::vector<int>& split,
                                    const std::vector<int>& recomputed) const {

@@ -40,7 +40,7 @@ Prediction of_step(const Candidate& candidate, const PlanRequest& request) {
   Prediction prediction;
   prediction.step_s = request.barrier ? makespan(timeline) : overlapped_step_s(program, costs);
   prediction.bubble_ratio = idle_ratio(timeline, 1, prediction.step_s);
-  prediction.limit_bytes = layout_limits(request.machine, layout);
+  prediction.limit_bytes = planned_limits(request.machine, layout);
   add_busy(timeline, 1, prediction);
   add_peaks(program, timeline, layout_memory(request.profile, layout), prediction);
   return prediction;
@@ -66,7 +66,7 @@ Prediction of_steady_state(const Candidate& candidate, const PlanRequest& reques
   Prediction prediction;
   prediction.step_s = state->micro_s * micros;
   prediction.bubble_ratio = idle_ratio(state->timeline, state->steps, prediction.step_s);
-  prediction.limit_bytes = layout_limits(request.machine, layout);
+  prediction.limit_bytes = planned_limits(request.machine, layout);
   add_busy(state->timeline, state->steps, prediction);
   add_peaks(state->program, state->timeline, layout_memory(request.profile, layout), prediction);
   return prediction;
@@ -86,6 +86,12 @@ Layout candidate_layout(const Candidate& candidate, const Placement& placement) 
           .sequences = candidate.micro_batch,
           .split = candidate.split,
           .recomputed = candidate.recomputed};
+}
+
+std::vector<double> planned_limits(const Machine& machine, const Layout& layout) {
+  std::vector<double> limits = layout_limits(machine, layout);
+  for (double& bytes : limits) bytes *= kPlannedMemory;
+  return limits;
 }
 
 Prediction predict(const Candidate& candidate, const PlanRequest& request) {
