@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/schedule/lower.h"
 #include "chimera/schedule/recompute.h"
 #include "chimera/simulate/simulate.h"
+#include "chimera/simulate/steady.h"
 #include "chimera/simulate/timeline.h"
 
 namespace chimera {
@@ -38,10 +40,6 @@ Costs costs_of(const PaperRun& run, const Profile& profile, const Machine& machi
   return costs;
 }
 
-double end_of_steps(const Program& once, int steps, const Costs& costs) {
-  return makespan(simulate(repeated(once, steps), costs));
-}
-
 // Enough for a run to be as full as it gets.
 int steps_to_fill(const PaperRun& run) { return 4 + 4 * run.stages / run.micros; }
 
@@ -71,13 +69,12 @@ Program program_of(const PaperRun& run, int steps) {
 
 double step_seconds(const PaperRun& run, const Profile& profile, const Machine& machine) {
   const Costs costs = costs_of(run, profile, machine);
-  if (!asynchronous(run)) {
-    const Program once = program_of(run);
-    return end_of_steps(once, 2, costs) - end_of_steps(once, 1, costs);
-  }
+  if (!asynchronous(run)) return overlapped_step_s(program_of(run), costs);
   const int steps = steps_to_fill(run);
-  const auto end = [&](int count) { return makespan(simulate(program_of(run, count), costs)); };
-  return (end(2 * steps) - end(steps)) / steps;
+  const auto state =
+      steady_state([&](int count) { return program_of(run, count); }, costs, steps, 64 * steps);
+  CHECK(state.has_value());
+  return state->micro_s * run.micros;
 }
 
 double throughput(const PaperRun& run, const Profile& profile, const Machine& machine) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iomanip>
 #include <numeric>
 
 namespace chimera {
@@ -29,6 +30,20 @@ std::string seconds_text(double seconds) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), seconds < 10 ? "%.2f s" : "%.0f s", seconds);
   return text.data();
+}
+
+std::string fixed_text(double value, int digits) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(digits) << value;
+  return out.str();
+}
+
+std::string percent_text(double part) { return fixed_text(100 * part, 1) + " %"; }
+
+std::string bytes_text(double bytes) {
+  if (bytes >= 1e9) return fixed_text(bytes / 1e9, bytes >= 1e11 ? 0 : 2) + " GB";
+  if (bytes >= 1e6) return fixed_text(bytes / 1e6, bytes >= 1e8 ? 0 : 1) + " MB";
+  return fixed_text(bytes / 1e3, 0) + " KB";
 }
 
 std::string_view trim(std::string_view text) {

@@ -32,6 +32,15 @@ template <class Range>
 // "0.31 s", "42 s".
 [[nodiscard]] std::string seconds_text(double seconds);
 
+// With so many digits after the point.
+[[nodiscard]] std::string fixed_text(double value, int digits);
+
+// "12.5 %" of 0.125.
+[[nodiscard]] std::string percent_text(double part);
+
+// "12.34 GB", "840 MB", "3 KB".
+[[nodiscard]] std::string bytes_text(double bytes);
+
 // Without blanks at either end.
 [[nodiscard]] std::string_view trim(std::string_view text);
 

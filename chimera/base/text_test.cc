@@ -16,6 +16,15 @@ TEST(Text, SplitsAndTrims) {
   EXPECT_EQ(first_line("why"), "why");
 }
 
+TEST(Text, WritesSizesAndParts) {
+  EXPECT_EQ(fixed_text(2.345, 1), "2.3");
+  EXPECT_EQ(percent_text(0.1254), "12.5 %");
+  EXPECT_EQ(bytes_text(123456789012.0), "123 GB");
+  EXPECT_EQ(bytes_text(12.344e9), "12.34 GB");
+  EXPECT_EQ(bytes_text(840e6), "840 MB");
+  EXPECT_EQ(bytes_text(2500), "2 KB");
+}
+
 TEST(Text, NamesTheNearestWordOnlyWhenOneIsNear) {
   constexpr std::array<std::string_view, 3> kKnown = {"gpipe", "1f1b", "chimera"};
   EXPECT_EQ(nearest_word("chimerra", kKnown), "chimera");

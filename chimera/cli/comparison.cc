@@ -6,9 +6,9 @@
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/schedule_options.h"
-#include "chimera/plan/steady.h"
 #include "chimera/schedule/verify.h"
 #include "chimera/simulate/simulate.h"
+#include "chimera/simulate/steady.h"
 
 namespace chimera {
 namespace {

@@ -4,11 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "chimera/base/error.h"
 #include "chimera/base/file.h"
@@ -18,7 +16,6 @@
 #include "chimera/cli/plan_options.h"
 #include "chimera/cli/text_table.h"
 #include "chimera/job/train_plan.h"
-#include "chimera/plan/explain.h"
 #include "chimera/simulate/render.h"
 #include "chimera/simulate/simulate.h"
 
@@ -69,7 +66,7 @@ struct Compared {
   int groups = 0;
 };
 
-// As many groups as are needed to see sums of several, if threads allow: groups are alike.
+// As many groups as are needed to see all-reduces of several, if threads allow: groups are alike.
 int groups_of(const EmulateOptions& options, const TrainPlan& plan) {
   const int width = plan.config.pipeline.width;
   if (options.groups) {
@@ -106,17 +103,11 @@ Compared compare_plan(const EmulateOptions& options, const TrainPlan& plan, cons
   return compared;
 }
 
-std::string milliseconds(double seconds) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << 1e3 * seconds << " ms";
-  return out.str();
-}
+std::string milliseconds(double seconds) { return fixed_text(1e3 * seconds, 2) + " ms"; }
 
 std::string ratio_text(double measured, double predicted) {
   if (predicted == 0) return measured == 0 ? "1.000" : "";
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(3) << measured / predicted;
-  return out.str();
+  return fixed_text(measured / predicted, 3);
 }
 
 void print_comparison(const Compared& compared, const TrainPlan& plan, const Machine& machine) {
@@ -203,7 +194,8 @@ int run_emulate(const EmulateOptions& options) {
 constexpr const char* kEmulateFooter =
     "PLAN is a configuration, as 'chimera plan -o' writes it with its profile and machine. "
     "Schedule,\n"
-    "messages, sums and threads are those of a training run; stages wait instead of computing, "
+    "messages, all-reduces and threads are those of a training run; stages wait instead of "
+    "computing, "
     "and\n"
     "messages claim the size that they would have. So a plan for more workers than there are "
     "cores\n"

@@ -41,7 +41,7 @@ PlanRequest request_of(const PlanOptions& options, const Config* config) {
   PlanRequest request = plan_request(has_config ? *config : Config{}, std::move(profile),
                                      std::move(machine), options.ranks);
   if (!has_config) {
-    request.drains = false;
+    request.barrier = false;
     request.no_asynchronous.clear();
   }
   if (options.synchronous) request.no_asynchronous = "--synchronous asks for exact gradients";
@@ -66,7 +66,9 @@ std::string plan_config(Config config, const PlanOptions& options, const PlanReq
 
 int run_plan(const PlanOptions& options) {
   std::optional<Config> config;
-  if (!options.config.empty()) config = load_config(options.config, options.overrides);
+  if (!options.config.empty()) {
+    config = options.inputs.with_memory(load_config(options.config, options.overrides));
+  }
   if (!config && !options.output.empty()) {
     throw Error(ErrorCode::kUsage,
                 "-o writes a configuration to train with, but none was given to begin with; name "
@@ -91,7 +93,7 @@ constexpr const char* kPlanFooter =
     "counts blocks. Asynchronous schedules train by other rules; they take part where the\n"
     "configuration can be trained so (train.clip=0, model.tied=false) and not with --synchronous.\n"
     "\n"
-    "Without CONFIG the profile's own model is planned for, steps not drained in between.\n"
+    "Without CONFIG the profile's own model is planned for, without a barrier between steps.\n"
     "\n"
     "Examples:\n"
     "  chimera profile examples/demo.toml -o demo_profile.toml\n"

@@ -3,35 +3,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 
 #include "chimera/base/error.h"
-#include "chimera/base/number.h"
 #include "chimera/base/text.h"
+#include "chimera/job/memory_plan.h"
 #include "chimera/job/planned.h"
 
 namespace chimera {
 namespace {
 
 constexpr std::string_view kThisMachine = "this";
-
-std::vector<double> memory_of_devices(const std::string& text, int devices) {
-  std::vector<double> bytes;
-  for (const std::string_view word : split(text, ',')) {
-    const auto value = parse_number<double>(trim(word));
-    if (!value || !(*value > 0) || !std::isfinite(*value)) {
-      throw Error(ErrorCode::kUsage, cat("--memory is '", text,
-                                         "'; expected gigabytes above 0, one number or one for "
-                                         "each device, as 16 or 16,16,8,16"));
-    }
-    bytes.push_back(*value * 1e9);
-  }
-  if (bytes.size() > 1 && static_cast<int>(bytes.size()) != devices) {
-    throw Error(ErrorCode::kUsage, cat("--memory has ", bytes.size(), " numbers for ", devices,
-                                       " devices; expected one, or one for each"));
-  }
-  return bytes;
-}
 
 }  // namespace
 
@@ -70,9 +51,15 @@ Machine PlanInputs::load_machine(const Config* config, const Profile& loaded, in
   const std::string name = machine_name(config);
   Machine found = name == kThisMachine ? this_machine(loaded, ranks) : chimera::load_machine(name);
   if (memory.empty()) return found;
-  found.memory_bytes = memory_of_devices(memory, found.devices());
+  found.memory_bytes = parse_memory("--memory", memory, found.devices(), "devices");
   found.reserved_bytes = 0;
   return found;
+}
+
+Config PlanInputs::with_memory(Config config) const {
+  if (memory.empty()) return config;
+  config.pipeline.memory = memory.find(',') == std::string::npos ? memory : "";
+  return config;
 }
 
 Machine this_machine(const Profile& profile, int ranks) {

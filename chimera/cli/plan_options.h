@@ -23,6 +23,9 @@ struct PlanInputs {
   [[nodiscard]] Profile load_profile(const Config* config) const;
   // `ranks` is the number of devices of the machine "this", whose links are the profile's.
   [[nodiscard]] Machine load_machine(const Config* config, const Profile& profile, int ranks) const;
+  // --memory takes the place of pipeline.memory, too: where it is one number, what is planned is
+  // then trained with that limit; a list is of devices, and pipeline.memory of workers.
+  [[nodiscard]] Config with_memory(Config config) const;
   [[nodiscard]] std::string profile_path(const Config* config) const;
   [[nodiscard]] std::string machine_name(const Config* config) const;
 };

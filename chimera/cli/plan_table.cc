@@ -3,27 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "chimera/base/text.h"
 #include "chimera/cli/text_table.h"
-#include "chimera/plan/explain.h"
 
 namespace chimera {
 namespace {
 
-std::string fixed(double value, int digits) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(digits) << value;
-  return out.str();
-}
-
 // Three to four digits that matter.
 std::string duration_text(double seconds) {
-  if (seconds >= 1) return cat(fixed(seconds, seconds >= 100 ? 0 : 3), " s");
-  return cat(fixed(1000 * seconds, seconds >= 0.1 ? 1 : 2), " ms");
+  if (seconds >= 1) return cat(fixed_text(seconds, seconds >= 100 ? 0 : 3), " s");
+  return cat(fixed_text(1000 * seconds, seconds >= 0.1 ? 1 : 2), " ms");
 }
 
 double highest(const std::vector<double>& values) {
@@ -54,8 +45,8 @@ constexpr auto kPlanColumns = std::to_array<PlanColumn>({
      [](const Plan& p) {
        return p.prediction.equation ? duration_text(p.prediction.equation->seconds) : "";
      }},
-    {"seq/s", [](const Plan& p) { return fixed(p.prediction.throughput, 1); }},
-    {"bubble", [](const Plan& p) { return fixed(p.prediction.bubble_ratio, 3); }},
+    {"seq/s", [](const Plan& p) { return fixed_text(p.prediction.throughput, 1); }},
+    {"bubble", [](const Plan& p) { return fixed_text(p.prediction.bubble_ratio, 3); }},
     {"peak", [](const Plan& p) { return bytes_text(highest(p.prediction.peak_bytes)); }},
     {"kind",
      [](const Plan& p) -> std::string {

@@ -1,11 +1,9 @@
 #include "chimera/cli/profile_measure.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
-#include <sstream>
 #include <thread>
 
 #include "chimera/base/heap.h"
@@ -93,13 +91,7 @@ std::optional<Measured> measure(const Config& config, const Profile& sized,
 
 // ---- what it says
 
-std::string in_ms(double seconds) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(3) << 1e3 * seconds;
-  return out.str();
-}
-
-std::string percent(double part) { return cat(std::round(1000 * part) / 10, " %"); }
+std::string in_ms(double seconds) { return fixed_text(1e3 * seconds, 3); }
 
 void print_row(const std::vector<std::string>& words) {
   std::cout << std::left << std::setw(11) << words.front() << std::right;
@@ -114,17 +106,17 @@ void print_layers(const Profile& profile, const LayerTimes& times) {
     for (const LayerPoint& point : kind.points) {
       print_row({kind.name, cat(point.sequences), in_ms(point.forward_s),
                  in_ms(point.kept_forward_s), in_ms(point.recompute_s), in_ms(point.backward_s),
-                 in_ms(point.backward_input_s), cat(std::round(point.stash_bytes / 1e4) / 100)});
+                 in_ms(point.backward_input_s), fixed_text(point.stash_bytes / 1e6, 2)});
     }
   }
   std::cout << "\nspread of a stage's times (half of the middle two thirds), one block / "
             << times.blocks << " blocks:\n";
   for (const SizeTimes& size : times.sizes) {
     const ProbeTimes &one = size.stages[1], &more = size.stages[2];
-    std::cout << "  " << size.sequences << " sequences: forward " << percent(one.forward.spread)
-              << " / " << percent(more.forward.spread) << ", backward "
-              << percent(one.backward.spread) << " / " << percent(more.backward.spread) << "; "
-              << one.forward.times << " times each\n";
+    std::cout << "  " << size.sequences << " sequences: forward "
+              << percent_text(one.forward.spread) << " / " << percent_text(more.forward.spread)
+              << ", backward " << percent_text(one.backward.spread) << " / "
+              << percent_text(more.backward.spread) << "; " << one.forward.times << " times each\n";
   }
 }
 
@@ -141,9 +133,9 @@ void print_link(const char* what, const std::optional<LinkFit>& fit,
                 const std::vector<SizedTime>& points) {
   if (!fit) return;
   std::cout << what << ": latency " << 1e6 * fit->link.latency_s << " us, "
-            << fit->link.bandwidth / 1e9 << " GB/s; off the line by " << percent(fit->mean_error)
-            << " in the mean, " << percent(fit->worst_error) << " at worst, over " << points.size()
-            << " sizes, " << kLinkRepeats << " times each\n";
+            << fit->link.bandwidth / 1e9 << " GB/s; off the line by "
+            << percent_text(fit->mean_error) << " in the mean, " << percent_text(fit->worst_error)
+            << " at worst, over " << points.size() << " sizes, " << kLinkRepeats << " times each\n";
 }
 
 }  // namespace

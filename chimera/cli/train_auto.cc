@@ -79,6 +79,7 @@ Config auto_planned(Config config, const AutoOptions& options) {
                 "or leave them out");
   }
   const int ranks = ranks_for(options);
+  config = options.inputs.with_memory(std::move(config));
   Profile profile = profile_or_measure(config, options, ranks);
   Machine machine = options.inputs.load_machine(&config, profile, ranks);
   const Plans plans = plan(plan_request(config, std::move(profile), std::move(machine), ranks));

@@ -106,23 +106,27 @@ std::vector<double> predicted_peaks(const Config& config, const Program& program
   return peaks;
 }
 
-std::vector<double> memory_limits(const std::string& text, int workers) {
+std::vector<double> parse_memory(std::string_view name, const std::string& text, int count,
+                                 std::string_view each) {
   if (text.empty()) return {};
-  std::vector<double> limits;
+  std::vector<double> bytes;
   const auto refuse = [&] {
-    throw Error(ErrorCode::kUsage, cat("pipeline.memory is '", text,
-                                       "'; expected gigabytes above 0, one number or one "
-                                       "for each of the ",
-                                       workers, " workers, as 16 or \"16,16,8,16\""));
+    throw Error(ErrorCode::kUsage,
+                cat(name, " is '", text, "'; expected gigabytes above 0, one number or one for ",
+                    "each of the ", count, " ", each, ", as 16 or \"16,16,8,16\""));
   };
   for (const std::string_view word : chimera::split(text, ',')) {
     const auto value = parse_number<double>(trim(word));
     if (!value || !(*value > 0) || !std::isfinite(*value)) refuse();
-    limits.push_back(*value * 1e9);
+    bytes.push_back(*value * 1e9);
   }
-  const auto count = static_cast<std::size_t>(workers);
-  if (limits.size() == 1) limits.resize(count, limits.front());
-  if (limits.size() != count) refuse();
+  if (bytes.size() > 1 && bytes.size() != static_cast<std::size_t>(count)) refuse();
+  return bytes;
+}
+
+std::vector<double> memory_limits(const std::string& text, int workers) {
+  std::vector<double> limits = parse_memory("pipeline.memory", text, workers, "workers");
+  if (limits.size() == 1) limits.resize(static_cast<std::size_t>(workers), limits.front());
   return limits;
 }
 

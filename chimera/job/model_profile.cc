@@ -57,7 +57,7 @@ std::map<std::string, std::string> model_keys(const Config& config) {
   for (const KeyValue& key : values(config)) {
     if (key.section != "model" || key.name == "layers") continue;
     std::string value = key.value;
-    std::erase(value, '"');  // which texts have in TOML
+    std::erase(value, '\'');  // which texts have in TOML
     keys[std::string(key.name)] = value;
   }
   keys["threads"] = cat(config.pipeline.threads);

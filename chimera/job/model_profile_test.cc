@@ -134,6 +134,7 @@ TEST(ModelProfile, OfAnotherModelIsRefusedWithTheKeyAndBothValues) {
                  "the profile 'p.toml' is of another model: its threads is 1, but the "
                  "configuration's is 3; profile this configuration (chimera profile)");
   }
+  EXPECT_EQ(profile.model.at("kind"), "gpt2");  // without the quotes of a text in TOML
 }
 
 }  // namespace

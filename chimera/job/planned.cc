@@ -1,8 +1,11 @@
 #include "chimera/job/planned.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/job/memory_plan.h"
 #include "chimera/job/model_profile.h"
 
 namespace chimera {
@@ -18,6 +21,23 @@ std::string no_asynchronous(const Config& config) {
   return "";
 }
 
+// What pipeline.memory allows a worker, its device need not hold more.
+Machine limited(Machine machine, const std::string& text) {
+  if (text.empty()) return machine;
+  if (text.find(',') != std::string::npos) {
+    throw Error(ErrorCode::kUsage,
+                cat("pipeline.memory is '", text,
+                    "', a number for each worker, but which workers there are is still to be "
+                    "planned; give one number for all, or what each device holds (--memory)"));
+  }
+  const double limit = parse_memory("pipeline.memory", text, 1, "workers").front();
+  if (machine.memory_bytes.empty()) machine.memory_bytes = {HUGE_VAL};
+  for (double& bytes : machine.memory_bytes) {
+    bytes = std::min(bytes, limit + machine.reserved_bytes);
+  }
+  return machine;
+}
+
 }  // namespace
 
 Profile profile_for(const Config& config, Profile profile, const std::string& source) {
@@ -28,11 +48,11 @@ Profile profile_for(const Config& config, Profile profile, const std::string& so
 PlanRequest plan_request(const Config& config, Profile profile, Machine machine, int ranks) {
   PlanRequest request;
   request.profile = std::move(profile);
-  request.machine = std::move(machine);
+  request.machine = limited(std::move(machine), config.pipeline.memory);
   request.ranks = ranks;
   request.batch = config.train.batch;
   request.reduce = reduce_policy(config.pipeline.reduce);
-  request.drains = config.train.clip != 0;
+  request.barrier = config.train.clip != 0;
   request.no_asynchronous = no_asynchronous(config);
   return request;
 }
@@ -50,8 +70,6 @@ Config with_candidate(Config config, const Candidate& candidate) {
   pipeline.split = join(candidate.split, ",");
   const bool recomputes = std::ranges::any_of(candidate.recomputed, [](int n) { return n > 0; });
   pipeline.recompute = recomputes ? join(candidate.recomputed, ",") : "none";
-  // The plan fits its machine; a list for other workers would not fit it.
-  pipeline.memory.clear();
   return config;
 }
 

@@ -13,7 +13,9 @@ namespace chimera {
 // The profile of the configured model. Throws what check_profile throws (model_profile.h).
 [[nodiscard]] Profile profile_for(const Config& config, Profile profile, const std::string& source);
 
-// A step of the configuration, with its clipping and sums; ranks and machine are the caller's.
+// A step of the configuration, with its clipping and all-reduces; ranks and machine are the
+// caller's. No device holds more than pipeline.memory, where that is set; throws Error (kUsage)
+// where it is a list, which is one of workers.
 [[nodiscard]] PlanRequest plan_request(const Config& config, Profile profile, Machine machine,
                                        int ranks);
 

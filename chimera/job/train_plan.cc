@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <iomanip>
 #include <limits>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -219,21 +217,15 @@ int largest_micro_batch(const Cut& cut) {
   return largest;
 }
 
-std::string gigabytes(double bytes) {
-  std::ostringstream out;
-  out << std::setprecision(4) << bytes / 1e9 << " GB";
-  return out.str();
-}
-
 void check_memory(const Config& config, const TrainPlan& plan, const std::vector<double>& limits) {
   for (std::size_t worker = 0; worker < limits.size(); ++worker) {
     if (plan.peak_bytes[worker] <= limits[worker]) continue;
     const bool may_recompute = plan.recomputed != plan.split && config.pipeline.recompute != "auto";
-    refuse(cat("worker ", worker, " would hold ", gigabytes(plan.peak_bytes[worker]),
-               " at its peak, of which ", gigabytes(plan.memory.weights[worker]), " weights, ",
-               gigabytes(plan.memory.gradients[worker]), " gradients and ",
-               gigabytes(plan.memory.optimizer[worker]),
-               " optimizer state; pipeline.memory allows it ", gigabytes(limits[worker]),
+    refuse(cat("worker ", worker, " would hold ", bytes_text(plan.peak_bytes[worker]),
+               " at its peak, of which ", bytes_text(plan.memory.weights[worker]), " weights, ",
+               bytes_text(plan.memory.gradients[worker]), " gradients and ",
+               bytes_text(plan.memory.optimizer[worker]),
+               " optimizer state; pipeline.memory allows it ", bytes_text(limits[worker]),
                may_recompute ? "; try pipeline.recompute=auto, or "
                              : ", and recomputing more does not help; try ",
                "a smaller pipeline.micro_batch or more stages"));

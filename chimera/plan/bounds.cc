@@ -46,7 +46,7 @@ std::vector<double> RowWork::busy_s(const Costs& costs, const std::vector<int>& 
 }
 
 double RowWork::least_step_s(const Placement& placement, const Costs& costs,
-                             const std::vector<int>& recomputed, bool drains) const {
+                             const std::vector<int>& recomputed, bool barrier) const {
   // Of the stages before each one.
   std::vector<double> forwards(1, 0.0), backwards(1, 0.0);
   for (std::size_t stage = 0; stage + 1 < costs.forward_s.size(); ++stage) {
@@ -59,8 +59,8 @@ double RowWork::least_step_s(const Placement& placement, const Costs& costs,
     const WorkerCount& count = workers_[worker];
     const double own_step = costs.step(kAllStages, placement.stages_of(static_cast<int>(worker)));
     // What its last backward sets off in the stages before goes on beside its own step.
-    const double after = std::max(own_step, drains ? backwards[as_index(count.last_stage)] : 0);
-    const double before = drains ? forwards[as_index(count.first_stage)] : 0;
+    const double after = std::max(own_step, barrier ? backwards[as_index(count.last_stage)] : 0);
+    const double before = barrier ? forwards[as_index(count.first_stage)] : 0;
     most = std::max(most, before + busy[worker] + after);
   }
   return most;

@@ -16,11 +16,11 @@ class RowWork {
   // A schedule's rows, of `steps` steps.
   RowWork(const Rows& rows, int steps);
 
-  // No worker's computation and step, of one step, take less. With `drains`, a step ends everywhere
-  // before the next begins: then the way of the first micro-batch to the worker and that of the
-  // last from it count, too. `recomputed`: for each stage, whether its forwards are run again.
+  // No worker's computation and step, of one step, take less. With a `barrier` between steps, the
+  // way of the first micro-batch to the worker and that of the last from it count, too.
+  // `recomputed`: for each stage, whether its forwards are run again.
   [[nodiscard]] double least_step_s(const Placement& placement, const Costs& costs,
-                                    const std::vector<int>& recomputed, bool drains) const;
+                                    const std::vector<int>& recomputed, bool barrier) const;
 
   // Computation alone, of each worker, of one step.
   [[nodiscard]] std::vector<double> busy_s(const Costs& costs,

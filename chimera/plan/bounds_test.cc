@@ -4,10 +4,10 @@
 
 #include "chimera/base/random.h"
 #include "chimera/generate/generate.h"
-#include "chimera/plan/steady.h"
 #include "chimera/schedule/lower.h"
 #include "chimera/schedule/recompute.h"
 #include "chimera/simulate/simulate.h"
+#include "chimera/simulate/steady.h"
 
 namespace chimera {
 namespace {
@@ -41,8 +41,8 @@ TEST(Bounds, AreNeverAboveWhatTheSimulatorSays) {
       const Program program = lower(with_recompute(schedule, again));
       const RowWork work(schedule.rows, 1);
       const Timeline timeline = simulate(program, costs);
-      const auto bound = [&](bool drains) {
-        return work.least_step_s(schedule.placement, costs, recomputed, drains);
+      const auto bound = [&](bool barrier) {
+        return work.least_step_s(schedule.placement, costs, recomputed, barrier);
       };
       EXPECT_LE(bound(true), makespan(timeline) * (1 + 1e-9)) << name << ", seed " << seed;
       EXPECT_LE(bound(false), overlapped_step_s(program, costs) * (1 + 1e-9))

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "chimera/generate/generate.h"
-#include "chimera/plan/steady.h"
 #include "chimera/schedule/lower.h"
 #include "chimera/simulate/simulate.h"
+#include "chimera/simulate/steady.h"
 
 namespace chimera {
 namespace {

@@ -2,21 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <map>
 #include <numeric>
-#include <sstream>
 
 #include "chimera/base/text.h"
 
 namespace chimera {
 namespace {
-
-std::string percent(double part) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(1) << 100 * part << " %";
-  return out.str();
-}
 
 int recomputed_blocks(const Candidate& candidate) {
   return std::accumulate(candidate.recomputed.begin(), candidate.recomputed.end(), 0);
@@ -58,26 +50,13 @@ std::string more_computation(const Plan& plan, const Plan& best) {
 
 }  // namespace
 
-std::string bytes_text(double bytes) {
-  std::ostringstream out;
-  out << std::fixed;
-  if (bytes >= 1e9) {
-    out << std::setprecision(bytes >= 1e11 ? 0 : 2) << bytes / 1e9 << " GB";
-  } else if (bytes >= 1e6) {
-    out << std::setprecision(bytes >= 1e8 ? 0 : 1) << bytes / 1e6 << " MB";
-  } else {
-    out << std::setprecision(0) << bytes / 1e3 << " KB";
-  }
-  return out.str();
-}
-
 std::string reason(const Plan& plan, const Plan& best) {
   const Prediction& now = plan.prediction;
   const double slower = now.step_s / best.prediction.step_s - 1;
   const std::string memory = memory_words(now);
   if (&plan == &best || slower == 0) {
     const std::string time =
-        cat("the busiest worker computes ", percent(now.busy_s / now.step_s), " of the step");
+        cat("the busiest worker computes ", percent_text(now.busy_s / now.step_s), " of the step");
     const int again = recomputed_blocks(plan.candidate);
     return cat(
         time, ", ",
@@ -87,12 +66,12 @@ std::string reason(const Plan& plan, const Plan& best) {
   const double lost = now.step_s - best.prediction.step_s;
   const bool computes = now.busy_s - best.prediction.busy_s > lost / 2;
   const std::string why =
-      computes
-          ? cat("its busiest worker computes ", percent(now.busy_s / best.prediction.busy_s - 1),
-                " longer: ", more_computation(plan, best))
-          : cat("workers idle ", percent(now.bubble_ratio), " of the time, not ",
-                percent(best.prediction.bubble_ratio));
-  return cat(percent(slower), " slower than the best: ", why, "; ", memory);
+      computes ? cat("its busiest worker computes ",
+                     percent_text(now.busy_s / best.prediction.busy_s - 1),
+                     " longer: ", more_computation(plan, best))
+               : cat("workers idle ", percent_text(now.bubble_ratio), " of the time, not ",
+                     percent_text(best.prediction.bubble_ratio));
+  return cat(percent_text(slower), " slower than the best: ", why, "; ", memory);
 }
 
 std::string memory_reason(std::size_t worker, double peak_bytes, double limit_bytes) {

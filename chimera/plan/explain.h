@@ -18,7 +18,4 @@ namespace chimera {
 [[nodiscard]] std::string no_plan_reason(const Plans& plans, const PlanRequest& request,
                                          double needed);
 
-// "12.3 GB", "840 MB"
-[[nodiscard]] std::string bytes_text(double bytes);
-
 }  // namespace chimera

@@ -71,8 +71,8 @@ bytes_per_s = 6e9
 
 Link read_machine_link(TomlTable table) {
   Link link;
-  link.latency_s = table.number("latency_s", 0, false);
-  link.bandwidth = table.number("bytes_per_s", 0, true);
+  link.latency_s = table.number("latency_s", false);
+  link.bandwidth = table.number("bytes_per_s", true);
   table.finish();
   return link;
 }
@@ -147,13 +147,13 @@ Machine parse_machine(std::string_view text, std::string_view source) {
     table.refuse("memory_gb",
                  cat("one number, or one for each of the ", machine.devices(), " devices"));
   }
-  machine.reserved_bytes = kGiga * table.number("reserved_gb", 0, false, 0.0);
+  machine.reserved_bytes = kGiga * table.number("reserved_gb", false, 0.0);
   const auto least = std::min_element(machine.memory_bytes.begin(), machine.memory_bytes.end());
   if (least != machine.memory_bytes.end() && *least <= machine.reserved_bytes) {
     table.refuse("reserved_gb", "less than memory_gb");
   }
-  machine.time_scale = table.number("time_scale", 0, true, 1.0);
-  machine.action_s = table.number("action_s", 0, false, 0.0);
+  machine.time_scale = table.number("time_scale", true, 1.0);
+  machine.action_s = table.number("action_s", false, 0.0);
   read_links(table.table("p2p"), machine.within.p2p, machine.between.p2p);
   read_links(table.table("all_reduce"), machine.within.reduce, machine.between.reduce);
   machine.reduce_by = read_all_reduce(table);

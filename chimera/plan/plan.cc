@@ -10,53 +10,41 @@
 #include <map>
 #include <tuple>
 
-#include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/base/index.h"
 #include "chimera/base/text.h"
 #include "chimera/plan/bounds.h"
 #include "chimera/plan/candidates.h"
 #include "chimera/plan/explain.h"
+#include "chimera/plan/fitting.h"
 #include "chimera/plan/partition.h"
 #include "chimera/schedule/schedule.h"
 
 namespace chimera {
 namespace {
 
+void check_from_1(std::string_view what, int seen) {
+  if (seen >= 1) return;
+  throw Error(ErrorCode::kUsage, cat(what, " is ", seen, "; expected a whole number from 1"));
+}
+
 void check(const PlanRequest& request) {
-  const auto refuse = [](std::string_view what, int seen, std::string_view expected) {
-    throw Error(ErrorCode::kUsage, cat(what, " is ", seen, "; expected ", expected));
-  };
-  if (request.ranks < 1) refuse("--ranks", request.ranks, "a whole number from 1");
-  if (request.batch < 1) refuse("--batch", request.batch, "a whole number from 1");
-  if (request.most < 1) refuse("--top", request.most, "a whole number from 1");
+  check_from_1("the number of ranks", request.ranks);
+  check_from_1("the batch", request.batch);
+  check_from_1("the number of plans wanted", request.most);
+  for (const int size : request.micro_batches) check_from_1("a micro-batch", size);
   if (request.ranks > request.machine.devices()) {
-    refuse("--ranks", request.ranks,
-           cat("at most ", request.machine.devices(), ", the devices of ", request.machine.name));
-  }
-  for (const int size : request.micro_batches) {
-    if (size < 1) refuse("--micro-batch", size, "a whole number from 1");
+    throw Error(ErrorCode::kUsage,
+                cat("the number of ranks is ", request.ranks, "; expected at most ",
+                    request.machine.devices(), ", the devices of ", request.machine.name));
   }
   for (const int stages : request.stages) {
-    if (stages >= 1 && request.ranks % stages == 0) continue;
-    refuse("--stages", stages, cat("a divisor of the ", request.ranks, " ranks"));
+    check_from_1("the number of stages", stages);
+    if (request.ranks % stages == 0) continue;
+    throw Error(ErrorCode::kUsage, cat("the number of stages is ", stages,
+                                       "; expected a divisor of the ", request.ranks, " ranks"));
   }
   for (const std::string& name : request.schedules) (void)generator(name);
-}
-
-// Bytes above the limits, over all workers.
-double excess(const std::vector<double>& peaks, const std::vector<double>& limits) {
-  double sum = 0;
-  for (std::size_t worker = 0; worker < peaks.size(); ++worker) {
-    sum += std::max(0.0, peaks[worker] - limits[worker]);
-  }
-  return sum;
-}
-
-std::vector<int> first_blocks(const std::vector<int>& split, int most) {
-  std::vector<int> blocks = split;
-  for (int& count : blocks) count = std::min(count, most);
-  return blocks;
 }
 
 // A candidate whose order is known.
@@ -66,76 +54,6 @@ struct Draft {
   Rows rows = {};
   int steps = 1;  // that the rows have
   double bound_s = 0;
-};
-
-// What is asked of one draft with one split.
-class Fitting {
- public:
-  Fitting(const PlanRequest& request, const Draft& draft)
-      : request_(request),
-        draft_(draft),
-        limits_(
-            layout_limits(request.machine, candidate_layout(draft.candidate, draft.placement))) {}
-
-  [[nodiscard]] const std::vector<double>& limits() const { return limits_; }
-
-  [[nodiscard]] std::vector<double> peaks(const std::vector<int>& split,
-                                          const std::vector<int>& recomputed) const {
-    return least_peaks(draft_.rows, layout_memory(request_.profile, layout(split, recomputed)),
-                       recomputed);
-  }
-
-  // By stage: how far the fullest worker that holds it is above its limit, all recomputed.
-  [[nodiscard]] std::vector<double> fullness(const std::vector<int>& split) const {
-    const std::vector<double> held = peaks(split, split);
-    std::vector<double> full;
-    for (int stage = 0; stage < draft_.placement.stages(); ++stage) {
-      double most = -HUGE_VAL;
-      for (const int worker : draft_.placement.holders(stage)) {
-        most = std::max(most, held[as_index(worker)] - limits_[as_index(worker)]);
-      }
-      full.push_back(most);
-    }
-    return full;
-  }
-
-  [[nodiscard]] double lack(const std::vector<int>& split, int blocks) const {
-    const std::vector<int> recomputed = first_blocks(split, blocks);
-    return excess(peaks(split, recomputed), limits_);
-  }
-
-  // The least number of blocks of each stage to recompute, from `low`, so that memory suffices; the
-  // largest stage's where it does not. More recompute nearly always holds less; where the work of
-  // recomputing makes it more, every number is looked at.
-  [[nodiscard]] int least_recompute(const std::vector<int>& split, int low) const {
-    const int most = *std::max_element(split.begin(), split.end());
-    if (lack(split, low) == 0) return low;
-    if (lack(split, most) > 0) {
-      for (int blocks = low + 1; blocks < most; ++blocks) {
-        if (lack(split, blocks) == 0) return blocks;
-      }
-      return most;
-    }
-    int high = most;
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      (lack(split, middle) == 0 ? high : low) = middle;
-    }
-    return high;
-  }
-
- private:
-  [[nodiscard]] Layout layout(const std::vector<int>& split,
-                              const std::vector<int>& recomputed) const {
-    Candidate candidate = draft_.candidate;
-    candidate.split = split;
-    candidate.recomputed = recomputed;
-    return candidate_layout(candidate, draft_.placement);
-  }
-
-  const PlanRequest& request_;
-  const Draft& draft_;
-  std::vector<double> limits_;
 };
 
 class Search {
@@ -237,18 +155,18 @@ class Search {
   [[nodiscard]] double least_step_s(const RowWork& work, const Candidate& candidate,
                                     const Placement& placement) const {
     return work.least_step_s(placement, costs_of(candidate, placement), candidate.recomputed,
-                             request_.drains && !candidate.generator->asynchronous);
+                             request_.barrier && !candidate.generator->asynchronous);
   }
 
   // Chooses recompute from `least` blocks a stage, another split where that one does not fit, and
   // the bound; false: refused.
   bool fit(Draft& draft, int least) {
-    const Fitting fitting(request_, draft);
+    const Fitting fitting(request_, draft.candidate, draft.placement, draft.rows);
     Candidate& candidate = draft.candidate;
     int blocks = fitting.least_recompute(candidate.split, least);
     // Not once a split was found to fit: more recompute of that one, or none, so that it ends.
     if (least == 0 && fitting.lack(candidate.split, blocks) > 0) {
-      candidate.split = roomiest(fitting, candidate.split);
+      candidate.split = fitting.roomiest(candidate.split);
       blocks = fitting.least_recompute(candidate.split, 0);
     }
     candidate.recomputed = first_blocks(candidate.split, blocks);
@@ -266,23 +184,6 @@ class Search {
       if (peaks[worker] - limits[worker] > peaks[worst] - limits[worst]) worst = worker;
     }
     refuse(draft, memory_reason(worst, peaks[worst], limits[worst]), peaks[worst]);
-  }
-
-  // The split that lacks least memory where all is recomputed; of those, the least peak.
-  [[nodiscard]] static std::vector<int> roomiest(const Fitting& fitting,
-                                                 const std::vector<int>& start) {
-    SplitProblem problem;
-    problem.start = start;
-    for (const int blocks : start) problem.blocks += blocks;
-    problem.worth = [&](const std::vector<int>& split) {
-      const std::vector<double> peaks = fitting.peaks(split, split);
-      const double most = *std::max_element(peaks.begin(), peaks.end());
-      return Worth{excess(peaks, fitting.limits()), most};
-    };
-    problem.bound = problem.worth;
-    problem.load = [&](const std::vector<int>& split) { return fitting.fullness(split); };
-    problem.most_tries = kMemoryTries;
-    return best_split(problem).split;
   }
 
   // What messages on their way hold may be too much where the order alone fits.
@@ -333,7 +234,7 @@ class Search {
   void improve_split(Plan& plan) {
     Draft draft{.candidate = plan.candidate};
     order(draft);
-    const Fitting fitting(request_, draft);
+    const Fitting fitting(request_, draft.candidate, draft.placement, draft.rows);
     const RowWork work(draft.rows, draft.steps);
     const auto with = [&](const std::vector<int>& split) {
       Candidate candidate = plan.candidate;
@@ -395,7 +296,6 @@ class Search {
     for (Plan& plan : plans_.best) plan.why = reason(plan, plans_.best.front());
   }
 
-  static constexpr int kMemoryTries = 100;
   static constexpr std::size_t kRefined = 3;
   // How much simulation a better split is worth: (stage, micro-batch) pairs over all tries.
   static constexpr double kRefineCells = 50'000;

@@ -24,7 +24,7 @@ struct PlanRequest {
   ReducePolicy reduce = ReducePolicy::kEagerOpt;
   // A step ends on every worker before the next begins, as where gradients are clipped by their
   // norm over all stages.
-  bool drains = true;
+  bool barrier = true;
   std::string no_asynchronous = {};  // why asynchronous schedules cannot be; empty: they can
   // What is looked at; all there is unless given.
   std::vector<std::string> schedules = {};
@@ -46,7 +46,7 @@ struct Prediction {
   double bubble_ratio = 0;
   double busy_s = 0;                    // of the busiest worker, computation in one step
   std::vector<double> peak_bytes;       // of each worker
-  std::vector<double> limit_bytes;      // what it may hold; infinity where there is no limit
+  std::vector<double> limit_bytes;      // planned_limits()
   std::optional<EquationOne> equation;  // of a synchronous schedule, where it was asked for
 };
 
@@ -78,6 +78,12 @@ struct Plans {
 [[nodiscard]] Program candidate_program(const Candidate& candidate, ReducePolicy reduce, int steps);
 
 [[nodiscard]] Layout candidate_layout(const Candidate& candidate, const Placement& placement);
+
+// A message is with its sender until it is taken, which real workers do somewhat earlier or later
+// than simulated ones: so much of its devices' memory a worker is planned to hold at most.
+inline constexpr double kPlannedMemory = 0.98;
+// Of each worker; infinity where its devices have no limit.
+[[nodiscard]] std::vector<double> planned_limits(const Machine& machine, const Layout& layout);
 
 // What the simulator says of one candidate. Throws Error (kUsage) where the schedule cannot be.
 [[nodiscard]] Prediction predict(const Candidate& candidate, const PlanRequest& request);

@@ -4,9 +4,9 @@
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/plan/plan.h"
-#include "chimera/plan/steady.h"
 #include "chimera/schedule/recompute.h"
 #include "chimera/simulate/simulate.h"
+#include "chimera/simulate/steady.h"
 
 namespace chimera {
 namespace {
@@ -38,9 +38,9 @@ Prediction of_step(const Candidate& candidate, const PlanRequest& request) {
   const Costs costs = layout_costs(request.profile, request.machine, layout);
   const Timeline timeline = simulate(program, costs);
   Prediction prediction;
-  prediction.step_s = request.drains ? makespan(timeline) : overlapped_step_s(program, costs);
+  prediction.step_s = request.barrier ? makespan(timeline) : overlapped_step_s(program, costs);
   prediction.bubble_ratio = idle_ratio(timeline, 1, prediction.step_s);
-  prediction.limit_bytes = layout_limits(request.machine, layout);
+  prediction.limit_bytes = planned_limits(request.machine, layout);
   add_busy(timeline, 1, prediction);
   add_peaks(program, timeline, layout_memory(request.profile, layout), prediction);
   return prediction;
@@ -66,7 +66,7 @@ Prediction of_steady_state(const Candidate& candidate, const PlanRequest& reques
   Prediction prediction;
   prediction.step_s = state->micro_s * micros;
   prediction.bubble_ratio = idle_ratio(state->timeline, state->steps, prediction.step_s);
-  prediction.limit_bytes = layout_limits(request.machine, layout);
+  prediction.limit_bytes = planned_limits(request.machine, layout);
   add_busy(state->timeline, state->steps, prediction);
   add_peaks(state->program, state->timeline, layout_memory(request.profile, layout), prediction);
   return prediction;
@@ -86,6 +86,12 @@ Layout candidate_layout(const Candidate& candidate, const Placement& placement) 
           .sequences = candidate.micro_batch,
           .split = candidate.split,
           .recomputed = candidate.recomputed};
+}
+
+std::vector<double> planned_limits(const Machine& machine, const Layout& layout) {
+  std::vector<double> limits = layout_limits(machine, layout);
+  for (double& bytes : limits) bytes *= kPlannedMemory;
+  return limits;
 }
 
 Prediction predict(const Candidate& candidate, const PlanRequest& request) {

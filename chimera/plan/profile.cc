@@ -62,7 +62,7 @@ LayerPoint read_point(TomlTable table) {
   point.sequences = static_cast<int>(sequences);
   for (const PointField& field : kPointFields) {
     point.*field.member =
-        table.number(field.name, 0, false, field.optional ? std::optional(0.0) : std::nullopt);
+        table.number(field.name, false, field.optional ? std::optional(0.0) : std::nullopt);
   }
   table.finish();
   if (point.backward_input_s > point.backward_s) {
@@ -75,8 +75,7 @@ LayerKind read_kind(TomlTable table) {
   LayerKind kind;
   kind.name = table.text("name");
   kind.parameters = table.integer("parameters", 0);
-  for (const KindField& field : kKindFields)
-    kind.*field.member = table.number(field.name, 0, false);
+  for (const KindField& field : kKindFields) kind.*field.member = table.number(field.name, false);
   for (TomlTable& point : table.tables("point"))
     kind.points.push_back(read_point(std::move(point)));
   table.finish();
@@ -91,10 +90,10 @@ LayerKind read_kind(TomlTable table) {
 
 LinkFit read_fit(TomlTable table) {
   LinkFit fit;
-  fit.link.latency_s = table.number("latency_s", 0, false);
-  fit.link.bandwidth = table.number("bytes_per_s", 0, true);
-  fit.mean_error = table.number("mean_error", 0, false);
-  fit.worst_error = table.number("worst_error", 0, false);
+  fit.link.latency_s = table.number("latency_s", false);
+  fit.link.bandwidth = table.number("bytes_per_s", true);
+  fit.mean_error = table.number("mean_error", false);
+  fit.worst_error = table.number("worst_error", false);
   table.finish();
   return fit;
 }
@@ -232,8 +231,8 @@ Profile parse_profile(std::string_view text, std::string_view source) {
   profile.blocks = read_names(table, "blocks");
   profile.last = read_names(table, "last");
   if (table.has("each")) profile.each = read_names(table, "each");
-  profile.step_s = table.number("step_s", 0, false);
-  profile.tokens_bytes = table.number("tokens_bytes", 0, false, 0);
+  profile.step_s = table.number("step_s", false);
+  profile.tokens_bytes = table.number("tokens_bytes", false, 0);
   profile.shared_parameters = table.integer("shared_parameters", 0, 0);
   TomlTable model = table.table("model");
   for (const std::string& key : model.keys()) profile.model[key] = model.text(key);

@@ -1,8 +1,6 @@
 #include "chimera/plan/toml_table.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <sstream>
 
 #include "chimera/base/error.h"
@@ -19,6 +17,15 @@ std::string seen(const toml::node& node) {
   constexpr std::size_t kMost = 60;
   if (text.size() > kMost) text = text.substr(0, kMost) + "...";
   return text;
+}
+
+// Products of a few of them are finite, and so are quotients.
+constexpr double kLeast = 1e-15, kMost = 1e15;
+
+std::optional<double> number_of(const toml::node& node, bool open) {
+  const auto value = node.is_number() ? node.value<double>() : std::nullopt;
+  if (!value || !(*value >= (open ? kLeast : 0)) || *value > kMost) return {};
+  return value;
 }
 
 }  // namespace
@@ -59,14 +66,11 @@ const toml::node* TomlTable::find(std::string_view key, bool needed) {
   return node;
 }
 
-double TomlTable::number(std::string_view key, double low, bool open,
-                         std::optional<double> fallback) {
+double TomlTable::number(std::string_view key, bool open, std::optional<double> fallback) {
   const toml::node* node = find(key, false);
   if (node == nullptr && fallback) return *fallback;
-  const auto value = node != nullptr && node->is_number() ? node->value<double>() : std::nullopt;
-  if (!value || !std::isfinite(*value) || *value < low || (open && *value == low)) {
-    refuse(key, cat("a number ", open ? "above " : "from ", low));
-  }
+  const auto value = node == nullptr ? std::nullopt : number_of(*node, open);
+  if (!value) refuse(key, cat("a number from ", open ? kLeast : 0, " to ", kMost));
   return *value;
 }
 
@@ -106,16 +110,15 @@ std::vector<double> TomlTable::numbers(std::string_view key) {
   const toml::node* node = find(key, false);
   if (node == nullptr) return {};
   std::vector<double> all;
+  const auto expected = cat("a number from ", kLeast, " to ", kMost, ", or a list of them");
   const auto add = [&](const toml::node& element) {
-    const auto value = element.is_number() ? element.value<double>() : std::nullopt;
-    if (!value || !std::isfinite(*value) || *value <= 0) {
-      refuse(key, "a number above 0, or a list of them");
-    }
+    const auto value = number_of(element, true);
+    if (!value) refuse(key, expected);
     all.push_back(*value);
   };
   if (const auto* array = node->as_array()) {
     for (const auto& element : *array) add(element);
-    if (all.empty()) refuse(key, "a number above 0, or a list of them");
+    if (all.empty()) refuse(key, expected);
   } else {
     add(*node);
   }

@@ -27,14 +27,14 @@ class TomlTable {
 
   [[nodiscard]] bool has(std::string_view key) const { return table_.contains(key); }
 
-  // Without a fallback the key must be there.
-  [[nodiscard]] double number(std::string_view key, double low, bool open,
-                              std::optional<double> fallback = {});
+  // Without a fallback the key must be there. From 0, or `open`, above 0; neither so large nor so
+  // small that times and bytes made of it overflow (1e15, 1e-15).
+  [[nodiscard]] double number(std::string_view key, bool open, std::optional<double> fallback = {});
   [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t low,
                                      std::optional<std::int64_t> fallback = {});
   [[nodiscard]] std::string text(std::string_view key, std::optional<std::string> fallback = {});
   [[nodiscard]] std::vector<std::string> texts(std::string_view key);
-  // One number or an array of them, each above 0; none where the key is not there.
+  // One number or an array of them, each as an open one above; none where the key is not there.
   [[nodiscard]] std::vector<double> numbers(std::string_view key);
   [[nodiscard]] TomlTable table(std::string_view key);
   [[nodiscard]] std::vector<TomlTable> tables(std::string_view key);  // an array of them

@@ -1,36 +1,23 @@
-// Each rank runs its worker's row as in training, in its own time (rank_clock.h); what it measures
-// is the machine's. Tests: emulate_test.cc; bench/emulate_accuracy.cc compares at scale.
+// What ranks measure (emulated_rank.h), and how it becomes the time of a step. Tests:
+// emulate_test.cc; bench/emulate_accuracy.cc compares at scale.
 #include "chimera/runtime/emulate.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <deque>
 #include <limits>
-#include <memory>
 #include <utility>
 
-#include "chimera/base/clock.h"
 #include "chimera/base/error.h"
 #include "chimera/base/index.h"
-#include "chimera/base/rank_clock.h"
 #include "chimera/base/text.h"
-#include "chimera/runtime/byte_meter.h"
-#include "chimera/runtime/launch.h"
-#include "chimera/runtime/tags.h"
-#include "chimera/runtime/waiting_stage.h"
-#include "chimera/runtime/worker.h"
+#include "chimera/runtime/emulated_rank.h"
 #include "chimera/simulate/simulate.h"
-#include "chimera/transport/emulated_links.h"
+#include "chimera/simulate/steady.h"
 
 namespace chimera {
 namespace {
 
 bool is_asynchronous(const EmulationSetting& setting) { return has_steps(setting.program.source); }
-
-int repetitions(const EmulationSetting& setting) {
-  return is_asynchronous(setting) ? 1 : setting.steps;
-}
 
 // ---- the setting
 
@@ -112,146 +99,32 @@ int median_step(const std::vector<double>& seconds) {
 
 double last_end(const std::vector<Interval>& row) { return row.empty() ? 0 : row.back().end_s; }
 
-// ---- a rank
-
-// What all ranks share.
-struct Shared {
-  const EmulationSetting& setting;
-  double stretch;
-  EmulatedLinks links;
-  std::deque<ByteMeter> meters;  // by rank; a deque, for they cannot move
-};
-
-// What a rank measured, in real seconds of the steady clock.
-struct Measured {
-  std::vector<std::vector<Interval>> rows, reductions;  // of each repetition
-  double lag_s = 0;
-};
-
-EmulatedCosts stretched_costs(const EmulationSetting& setting, double stretch) {
-  const int workers = setting.program.source.workers();
-  const Costs& costs = setting.costs;
-  return {.message =
-              [&costs, workers, stretch](int from, int to, Tag tag, std::size_t) {
-                const Link& link = costs.link_of({from % workers, to % workers});
-                const double bytes = costs.boundary_bytes.empty()
-                                         ? 0
-                                         : costs.boundary_bytes[as_index(boundary_of(tag))];
-                return EmulatedCosts::OfMessage{stretch * bytes / link.bandwidth,
-                                                stretch * link.latency_s};
-              },
-          .sum = [&costs, stretch](std::span<const int>, Tag tag,
-                                   std::size_t) { return stretch * costs.reduce(stage_of(tag)); },
-          .sums_at_once = costs.reduces_at_once};
-}
-
-class EmulatedRank {
- public:
-  EmulatedRank(Shared& shared, const Rank& rank)
-      : shared_(shared),
-        program_(shared.setting.program),
-        real_(rank.transport),
-        seat_{shared.setting.groups, real_.rank() / program_.source.workers(),
-              real_.rank() % program_.source.workers()},
-        held_(program_.source.placement.stages_of(seat_.worker)),
-        meter_(shared.meters[as_index(real_.rank())]),
-        emulated_(shared.links.transport(real_, clock_)),
-        worker_(program_, seat_, make_stages(), *emulated_,
-                {.on_action = rank.on_action,
-                 .step = [this](const Action& action) { step(action); },
-                 .sums_alone = true}) {}
-
-  Measured run() {
-    Measured measured;
-    for (int i = 0; i < repetitions(shared_.setting); ++i) {
-      if (i == 0 || shared_.setting.barrier) begin_together();
-      measured.rows.push_back(worker_.run_row());
-      measured.lag_s = std::max(measured.lag_s, clock_.lag_s());
-      measured.reductions.push_back(worker_.take_reductions());
-    }
-    return measured;
-  }
-
- private:
-  Stages make_stages() {
-    Stages stages;
-    for (const int stage : held_) stages[stage] = std::make_unique<WaitingStage>(spec_of(stage));
-    return stages;
-  }
-
-  [[nodiscard]] WaitingStageSpec spec_of(int stage) {
-    const Costs& costs = shared_.setting.costs;
-    const auto& memory = shared_.setting.memory.stages;
-    const auto time = [&](Op op) {
-      return shared_.stretch * costs.compute({.op = op, .stage = static_cast<std::int16_t>(stage)});
-    };
-    return {.stage = stage,
-            .stages = program_.source.stages(),
-            .forward_s = time(Op::kForward),
-            .backward_s = time(Op::kBackward),
-            .recompute_s = time(Op::kRecompute),
-            .message_bytes = 8,
-            .gradient_elements = 1,
-            .clock = &clock_,
-            .meter = &meter_,
-            .memory = memory[as_index(stage)],
-            .input_bytes = stage > 0 ? memory[as_index(stage - 1)].activation : 0};
-  }
-
-  void step(const Action& action) {
-    const EmulationSetting& setting = shared_.setting;
-    const HeldBytes held(&meter_, setting.memory.step_work[as_index(seat_.worker)]);
-    clock_.wait_until(clock_.now_s() + shared_.stretch * setting.costs.step(action.stage, held_));
-  }
-
-  // All wait for a time that is far enough ahead for all to hear of it.
-  void begin_together() {
-    std::vector<double> times(as_index(real_.size()));
-    times[as_index(real_.rank())] = now_s();
-    const Buffer buffer{DType::kFloat64, reinterpret_cast<std::byte*>(times.data()), times.size()};
-    finish(*real_.all_reduce_sum(buffer, all_ranks(real_), kStepTag));
-    constexpr double kHeardByAll = 2e-3, kByEachRank = 50e-6;
-    clock_.wait_until(*std::max_element(times.begin(), times.end()) + kHeardByAll +
-                      kByEachRank * real_.size());
-  }
-
-  Shared& shared_;
-  const Program& program_;
-  Transport& real_;
-  Seat seat_;
-  std::vector<int> held_;  // stages
-  ByteMeter& meter_;
-  PacedClock clock_;
-  std::unique_ptr<Transport> emulated_;
-  Worker worker_;
-};
-
 // ---- all of them
 
 double resident_bytes(const MemoryModel& memory, std::size_t worker) {
   return memory.weights[worker] + memory.gradients[worker] + memory.optimizer[worker];
 }
 
-std::vector<Measured> run_ranks(Shared& shared, double predicted_s) {
+std::vector<MeasuredRank> run_ranks(EmulationShared& shared, double predicted_s) {
   const EmulationSetting& setting = shared.setting;
   const int workers = setting.program.source.workers();
   const int ranks = setting.groups * workers;
   for (int rank = 0; rank < ranks; ++rank) {
     shared.meters.emplace_back(resident_bytes(setting.memory, as_index(rank % workers)));
   }
-  std::vector<Measured> measured(as_index(ranks));
+  std::vector<MeasuredRank> measured(as_index(ranks));
   // One wait can be as long as the whole run: of the last stage for its first micro-batch.
   const LaunchOptions options{.limit_s = 30 + 2 * shared.stretch * predicted_s};
   launch_threads(ranks, options, [&](const Rank& rank) {
-    measured[as_index(rank.transport.rank())] = EmulatedRank(shared, rank).run();
+    measured[as_index(rank.transport.rank())] = run_emulated_rank(shared, rank);
   });
   return measured;
 }
 
-Steps steps_of(const std::vector<Measured>& measured, const EmulationSetting& setting) {
+Steps steps_of(const std::vector<MeasuredRank>& measured, const EmulationSetting& setting) {
   const std::size_t count = measured.front().rows.size();
   std::vector<double> starts(count, std::numeric_limits<double>::infinity()), ends(count, 0.0);
-  for (const Measured& rank : measured) {
+  for (const MeasuredRank& rank : measured) {
     for (std::size_t i = 0; i < count; ++i) {
       if (rank.rows[i].empty()) continue;
       starts[i] = std::min(starts[i], rank.rows[i].front().start_s);
@@ -265,7 +138,7 @@ Steps steps_of(const std::vector<Measured>& measured, const EmulationSetting& se
 }
 
 // Of group 0, in predicted seconds.
-Timeline timeline_of(const std::vector<Measured>& measured, int workers, std::size_t repetition,
+Timeline timeline_of(const std::vector<MeasuredRank>& measured, int workers, std::size_t repetition,
                      double stretch) {
   Timeline timeline;
   for (int worker = 0; worker < workers; ++worker) {
@@ -286,37 +159,13 @@ Timeline timeline_of(const std::vector<Measured>& measured, int workers, std::si
 
 }  // namespace
 
-double steady_step_s(const Timeline& timeline, int micros_per_step) {
-  std::vector<double> begins;  // of each step
-  for (const Interval& interval : timeline.rows.front()) {
-    const Action& action = interval.action;
-    if (action.op == Op::kForward && action.micro % micros_per_step == 0) {
-      begins.push_back(interval.start_s);
-    }
-  }
-  if (begins.size() < 2) refuse_setting("a steady step needs two steps at least");
-  const std::size_t from = begins.size() / 2, to = begins.size() - 1;
-  return from == to ? begins[to] - begins[from - 1]
-                    : (begins[to] - begins[from]) / static_cast<double>(to - from);
-}
-
 double predicted_step_s(const EmulationSetting& setting) {
   check_setting(setting);
   if (is_asynchronous(setting)) {
     return steady_step_s(simulate(setting.program, setting.costs), setting.micros_per_step);
   }
   if (setting.barrier) return makespan(simulate(setting.program, setting.costs));
-  const Timeline timeline =
-      simulate(repeated(setting.program, repetitions(setting)), setting.costs);
-  std::vector<double> ends(as_index(setting.steps), 0.0);
-  for (const auto& row : timeline.rows) {
-    const std::size_t length = row.size() / ends.size();
-    for (std::size_t i = 0; i < ends.size() && length > 0; ++i) {
-      ends[i] = std::max(ends[i], row[(i + 1) * length - 1].end_s);
-    }
-  }
-  const Steps steps = from_ends(ends);
-  return steps.seconds[as_index(median_step(steps.seconds))];
+  return overlapped_step_s(setting.program, setting.costs, setting.steps);
 }
 
 double default_stretch(const EmulationSetting& setting) {
@@ -339,11 +188,11 @@ Emulation emulate(const EmulationSetting& setting) {
   const double predicted_s = predicted_run_s(setting);  // also checks the costs
   const double stretch = setting.stretch > 0 ? setting.stretch : default_stretch(setting);
   const int workers = setting.program.source.workers();
-  Shared shared{setting,
-                stretch,
-                EmulatedLinks(setting.groups * workers, stretched_costs(setting, stretch)),
-                {}};
-  const std::vector<Measured> measured = run_ranks(shared, predicted_s);
+  EmulationShared shared{setting,
+                         stretch,
+                         EmulatedLinks(setting.groups * workers, stretched_costs(setting, stretch)),
+                         {}};
+  const std::vector<MeasuredRank> measured = run_ranks(shared, predicted_s);
 
   Emulation emulation{.stretch = stretch};
   const Steps steps = steps_of(measured, setting);

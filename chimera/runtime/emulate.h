@@ -1,8 +1,8 @@
 // The emulated cluster: executes a program with the real runtime (worker.h) and the real local
 // transport, on many ranks and few cores. Stages wait the time that they are said to take and claim
-// the bytes that they are said to hold; messages and sums take as long as the costs say. So what
-// the simulator and the memory model predict is measured: that the runtime executes the program as
-// they assume, in that time and in that memory.
+// the bytes that they are said to hold; messages and all-reduces take as long as the costs say. So
+// what the simulator and the memory model predict is measured: that the runtime executes the
+// program as they assume, in that time and in that memory.
 //
 // Time is stretched: each predicted second takes `stretch` real ones, so that even a short action
 // is long beside what the runtime costs; that is not stretched, and shows in what is measured
@@ -25,8 +25,8 @@ struct EmulationSetting {
   const Program& program;  // whole backwards only, as in training
   const Costs& costs;
   const MemoryModel& memory;
-  // W, all of which run. Costs::reduce_s is that of a sum over all of the machine's groups, whether
-  // or not they run here.
+  // W, all of which run. Costs::reduce_s is that of an all-reduce over all the machine's groups,
+  // whether or not they run here.
   int groups = 1;
   // Of a synchronous program, how often the rows are run: one after the other, with no more to hold
   // them together than their messages; or, with `barrier`, all workers begin each at one time. Then
@@ -42,7 +42,7 @@ struct EmulationSetting {
 struct Emulation {
   double stretch = 1;
   // Of a synchronous program the median: how much later a step ended than the one before, or with a
-  // barrier, than it began. Of an asynchronous one, see steady_step_s().
+  // barrier, than it began. Of an asynchronous one, see simulate/steady.h.
   double step_s = 0;
   // Of group 0: the step that took the median, or all that an asynchronous program does. From its
   // first start.
@@ -59,10 +59,6 @@ struct Emulation {
 
 // What the simulator says of Emulation::step_s: of as many steps, in the same way.
 [[nodiscard]] double predicted_step_s(const EmulationSetting& setting);
-
-// The time from step to step at which the forwards of an asynchronous program's first worker begin,
-// over the later half of its steps: what happens there does not depend on how the run ends.
-[[nodiscard]] double steady_step_s(const Timeline& timeline, int micros_per_step);
 
 // With which the shortest computation takes as long as the ranks need to not disturb each other,
 // but all steps together not more than some 20 s.

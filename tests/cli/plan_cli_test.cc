@@ -70,7 +70,7 @@ TEST_F(Planning, PlansForOneToEightDevicesAreExecuted) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     const std::string plan = file("plan.toml");
     const Result planned =
-        run(words("plan", {"--ranks", std::to_string(ranks), "-o", plan, "--top", "1"}));
+        run(words("plan", {"--ranks", std::to_string(ranks), "--batch", "8", "-o", plan}));
     ASSERT_EQ(planned.code, 0) << ranks << planned.err;
     const Result result = run({"emulate", plan, "--json", "--steps", "2", "--stretch", "0.05"});
     ASSERT_EQ(result.code, 0) << ranks << ": " << result.err;
@@ -116,19 +116,45 @@ TEST_F(Planning, DevicesMayDifferInMemory) {
   }
 }
 
+// The limit of the configuration is one of its plans, and of what trains as planned.
+TEST_F(Planning, PipelineMemoryIsALimitOfEachDevice) {
+  const std::string plan = file("plan.toml");
+  const auto best = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--ranks", "4", "--json", "-o", plan});
+    const Result result = run(words("plan", std::move(more)));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return nlohmann::json::parse(result.out)["plans"][0];
+  };
+  const nlohmann::json free = best({});
+  const nlohmann::json tight = best({"--set", "pipeline.memory=0.375"});
+  EXPECT_GT(free["peak_bytes"][0], 0.375e9);
+  for (const double bytes : tight["peak_bytes"]) EXPECT_LE(bytes, 0.375e9);
+  EXPECT_EQ(load_config(plan, {}).pipeline.memory, "0.375");
+  EXPECT_EQ(best({"--memory", "0.375"}), tight);
+  EXPECT_EQ(load_config(plan, {}).pipeline.memory, "0.375");
+  // --memory counts where both are given, and may be a list.
+  EXPECT_EQ(best({"--memory", "4", "--set", "pipeline.memory=0.375"}), free);
+  EXPECT_EQ(best({"--memory", "4,4,4,4,4,4,4,4", "--set", "pipeline.memory=0.375"}), free);
+  EXPECT_EQ(load_config(plan, {}).pipeline.memory, "");
+  // A machine that holds less is not made to hold more.
+  EXPECT_EQ(best({"--set", "pipeline.memory=99"}), free);
+  expect_error(run(words("plan", {"--ranks", "4", "--set", "pipeline.memory=1,1"})), 2,
+               "pipeline.memory is '1,1', a number for each worker");
+}
+
 TEST_F(Planning, RefusesWithOneLine) {
   const auto refused = [&](std::vector<std::string> more, const std::string& part) {
     expect_error(run(words("plan", std::move(more))), 2, part);
   };
-  refused({"--ranks", "0"}, "--ranks is 0");
-  refused({"--ranks", "-3"}, "--ranks is -3");
+  refused({"--ranks", "0"}, "the number of ranks is 0");
+  refused({"--ranks", "-3"}, "the number of ranks is -3");
   refused({"--ranks", "16"}, "at most 8, the devices of a machine");
-  refused({"--ranks", "4", "--batch", "0"}, "--batch is 0");
+  refused({"--ranks", "4", "--batch", "0"}, "the batch is 0");
   refused({"--ranks", "7", "--batch", "3", "--stages", "1"}, "no plan for 7 ranks");
   refused({"--ranks", "4", "--memory", "0.001"}, "the least that would do is ");
-  refused({"--ranks", "4", "--memory", "1,1"}, "--memory has 2 numbers for 8 devices");
+  refused({"--ranks", "4", "--memory", "1,1"}, "each of the 8 devices");
   refused({"--ranks", "4", "--memory", "-1"}, "--memory is '-1'");
-  refused({"--ranks", "4", "--stages", "3"}, "--stages is 3");
+  refused({"--ranks", "4", "--stages", "3"}, "the number of stages is 3");
   refused({"--ranks", "4", "--schedules", "chimerra"}, "did you mean 'chimera'");
   refused({"--ranks", "4", "--micro-batches", "16"}, "profile more sizes");
   refused({"--ranks", "4", "--set", "model.hidden=32"}, "hidden");

@@ -4,11 +4,12 @@
 // where the slowest loop through the workers takes several micro-batches around, or where steps
 // take time. It is looked for in the second half of a run, and the runs double until two agree, for
 // a run may be too short to show what slows it. A step of N micro-batches takes N T / q.
-#include "chimera/plan/steady.h"
+#include "chimera/simulate/steady.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "chimera/base/check.h"
 #include "chimera/simulate/simulate.h"
 
 namespace chimera {
@@ -45,13 +46,24 @@ std::optional<double> steady_interval(const std::vector<double>& times) {
 
 }  // namespace
 
-double overlapped_step_s(const Program& program, const Costs& costs) {
-  const Timeline timeline = simulate(repeated(program, 2), costs);
-  double first_end = 0;
+double overlapped_step_s(const Program& program, const Costs& costs, int steps) {
+  CHECK(steps >= 2);
+  const Timeline timeline = simulate(repeated(program, steps), costs);
+  double before = 0;
   for (const auto& row : timeline.rows) {
-    if (!row.empty()) first_end = std::max(first_end, row[row.size() / 2 - 1].end_s);
+    const std::size_t others = row.size() - row.size() / static_cast<std::size_t>(steps);
+    if (others > 0) before = std::max(before, row[others - 1].end_s);
   }
-  return makespan(timeline) - first_end;
+  return makespan(timeline) - before;
+}
+
+double steady_step_s(const Timeline& timeline, int micros_per_step) {
+  const std::vector<double> times = begins(timeline);
+  const auto micros = static_cast<std::size_t>(micros_per_step);
+  const std::size_t steps = times.size() / micros;
+  CHECK(steps >= 2);
+  const std::size_t from = std::min(steps / 2, steps - 2), to = steps - 1;
+  return (times[to * micros] - times[from * micros]) / static_cast<double>(to - from);
 }
 
 double idle_ratio(const Timeline& timeline, int steps, double step_s) {
