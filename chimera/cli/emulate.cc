@@ -60,7 +60,7 @@ Layout layout_of(const TrainPlan& plan) {
 
 struct Compared {
   double predicted_s = 0;
-  std::vector<double> predicted_bytes;
+  std::vector<double> predicted_bytes, limit_bytes;
   Timeline predicted;
   Emulation measured;
   int groups = 0;
@@ -99,8 +99,21 @@ Compared compare_plan(const EmulateOptions& options, const TrainPlan& plan, cons
     compared.predicted_bytes.push_back(peak_bytes(levels));
   }
   compared.predicted_s = predicted_step_s(setting);
+  compared.limit_bytes = layout_limits(machine, layout);
   compared.measured = emulate(setting);
   return compared;
+}
+
+// Whether the worker held more than its devices have.
+bool is_above(const Compared& compared, std::size_t worker) {
+  return compared.measured.peak_bytes[worker] > compared.limit_bytes[worker];
+}
+
+bool fits(const Compared& compared) {
+  for (std::size_t worker = 0; worker < compared.limit_bytes.size(); ++worker) {
+    if (is_above(compared, worker)) return false;
+  }
+  return true;
 }
 
 std::string milliseconds(double seconds) { return fixed_text(1e3 * seconds, 2) + " ms"; }
@@ -115,11 +128,12 @@ void print_comparison(const Compared& compared, const TrainPlan& plan, const Mac
             << " workers x " << compared.groups << " groups, each second stretched to "
             << compared.measured.stretch << "\n\n";
   const auto line = [](std::string_view what, const std::string& predicted,
-                       const std::string& measured, const std::string& ratio) {
+                       const std::string& measured, const std::string& ratio,
+                       const std::string& note = "") {
     constexpr std::size_t kName = 10, kWide = 12;
     std::cout << without_blanks_at_the_end(pad_right(std::string(what), kName) +
                                            pad_left(predicted, kWide) + pad_left(measured, kWide) +
-                                           pad_left(ratio, kWide));
+                                           pad_left(ratio, kWide) + note);
   };
   line("", "predicted", "measured", "ratio");
   line("step", milliseconds(compared.predicted_s), milliseconds(compared.measured.step_s),
@@ -128,8 +142,12 @@ void print_comparison(const Compared& compared, const TrainPlan& plan, const Mac
     const double predicted = compared.predicted_bytes[worker];
     const double measured = compared.measured.peak_bytes[worker];
     line(cat("P", worker), bytes_text(predicted), bytes_text(measured),
-         ratio_text(measured, predicted));
+         ratio_text(measured, predicted),
+         is_above(compared, worker)
+             ? cat("  more than its ", bytes_text(compared.limit_bytes[worker]))
+             : "");
   }
+  if (!fits(compared)) std::cout << "\nThe plan does not fit: training would run out of memory.\n";
   if (compared.measured.lag_s > 0.02 * compared.measured.step_s) {
     std::cout << "\nThis machine was late by up to " << milliseconds(compared.measured.lag_s)
               << " at the end of a step; a larger --stretch measures better.\n";
@@ -145,6 +163,7 @@ void print_comparison_json(const Compared& compared, const TrainPlan& plan) {
                                        {"measured_step_s", compared.measured.step_s},
                                        {"predicted_peak_bytes", compared.predicted_bytes},
                                        {"measured_peak_bytes", compared.measured.peak_bytes},
+                                       {"limit_bytes", compared.limit_bytes},
                                        {"lag_s", compared.measured.lag_s}};
   std::cout << json.dump(2) << "\n";
 }
@@ -188,7 +207,7 @@ int run_emulate(const EmulateOptions& options) {
     print_comparison(compared, plan, machine);
   }
   if (!options.timeline.empty()) write_tracks(options.timeline, compared, plan);
-  return kOk;
+  return fits(compared) ? kOk : kViolated;
 }
 
 constexpr const char* kEmulateFooter =

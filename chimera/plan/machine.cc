@@ -157,7 +157,7 @@ Machine parse_machine(std::string_view text, std::string_view source) {
   read_links(table.table("p2p"), machine.within.p2p, machine.between.p2p);
   read_links(table.table("all_reduce"), machine.within.reduce, machine.between.reduce);
   machine.reduce_by = read_all_reduce(table);
-  machine.reduce_start_s = table.number("all_reduce_start_s", 0, false, 0.0);
+  machine.reduce_start_s = table.number("all_reduce_start_s", false, 0.0);
   constexpr std::int64_t kMostAtOnce = 1 << 10;
   machine.reduces_at_once =
       static_cast<int>(std::min(kMostAtOnce, table.integer("all_reduces_at_once", 1, 1)));

@@ -100,6 +100,18 @@ TEST_F(Planning, EmulateComparesAndDraws) {
   EXPECT_TRUE(has(read(file("t.html")), "emulated"));
 }
 
+TEST_F(Planning, AnEmulatedPlanThatDoesNotFitIsMarked) {
+  const std::string plan = file("plan.toml");
+  ASSERT_EQ(run(words("plan", {"--ranks", "2", "-o", plan})).code, 0);
+  const std::vector<std::string> emulated = {"emulate",   plan,   "--steps",  "2",
+                                             "--stretch", "0.05", "--memory", "0.05"};
+  const Result result = run(emulated);
+  EXPECT_EQ(result.code, 1);
+  for (const char* part : {"P1 ", "more than its 50.0 MB", "training would run out of memory"}) {
+    EXPECT_TRUE(has(result.out, part)) << part << "\n" << result.out;
+  }
+}
+
 TEST_F(Planning, DevicesMayDifferInMemory) {
   write(file("m.toml"), [] {
     Machine machine = test_machine(4, 1);
