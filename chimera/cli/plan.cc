@@ -2,8 +2,12 @@
 #include "chimera/plan/plan.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "chimera/base/error.h"
 #include "chimera/base/file.h"
@@ -64,6 +68,20 @@ std::string plan_config(Config config, const PlanOptions& options, const PlanReq
              " sequences a second.\n\n", print(with_candidate(std::move(config), best.candidate)));
 }
 
+// The plan would replace what it is made from.
+void refuse_overwriting(const PlanOptions& options, const std::optional<Config>& config) {
+  std::vector<std::string> inputs = {options.config, options.inputs.profile,
+                                     options.inputs.machine};
+  if (config) inputs.insert(inputs.end(), {config->plan.profile, config->plan.machine});
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    if (!options.output.empty() && std::filesystem::equivalent(options.output, input, error)) {
+      throw Error(ErrorCode::kUsage, cat("--output is '", options.output,
+                                         "', which the plan is made from; name another file"));
+    }
+  }
+}
+
 int run_plan(const PlanOptions& options) {
   std::optional<Config> config;
   if (!options.config.empty()) {
@@ -74,6 +92,7 @@ int run_plan(const PlanOptions& options) {
                 "-o writes a configuration to train with, but none was given to begin with; name "
                 "one: chimera plan CONFIG ...");
   }
+  refuse_overwriting(options, config);
   if (!options.output.empty()) check_writable(options.output);
   const PlanRequest request = request_of(options, config ? &*config : nullptr);
   const Plans plans = plan(request);

@@ -154,6 +154,14 @@ TEST_F(Planning, PipelineMemoryIsALimitOfEachDevice) {
                "pipeline.memory is '1,1', a number for each worker");
 }
 
+TEST_F(Planning, WritesOverNothingThatItReads) {
+  for (const std::string& input : {file("c.toml"), file("p.toml"), file("./m.toml")}) {
+    const std::string before = read(input);
+    expect_error(run(words("plan", {"--ranks", "2", "-o", input})), 2, "is made from");
+    EXPECT_EQ(read(input), before);
+  }
+}
+
 TEST_F(Planning, RefusesWithOneLine) {
   const auto refused = [&](std::vector<std::string> more, const std::string& part) {
     expect_error(run(words("plan", std::move(more))), 2, part);
