@@ -46,9 +46,6 @@ Prediction of_step(const Candidate& candidate, const PlanRequest& request) {
   return prediction;
 }
 
-// Stages times micro-batches of the longest run, unless two of the shortest are more.
-constexpr std::int64_t kSteadyCells = 1 << 18;
-
 Prediction of_steady_state(const Candidate& candidate, const PlanRequest& request) {
   const int stages = candidate.spec.stages, micros = candidate.spec.micros;
   const auto make = [&](int steps) { return candidate_program(candidate, request.reduce, steps); };

@@ -28,8 +28,8 @@ struct SteadyState {
   Timeline timeline = {};
 };
 
-// `make` gives the program of so many steps of `micros` micro-batches each; runs of `steps`, then
-// twice as many and so on are simulated until two agree. Nothing where `most_steps` are too few.
+// `make` gives the program of so many steps; runs of `steps`, then twice as many and so on are
+// simulated until two agree. Nothing where `most_steps` are too few.
 [[nodiscard]] std::optional<SteadyState> steady_state(const std::function<Program(int steps)>& make,
                                                       const Costs& costs, std::int64_t steps,
                                                       std::int64_t most_steps);
