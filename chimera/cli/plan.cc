@@ -2,7 +2,6 @@
 #include "chimera/plan/plan.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "chimera/base/file.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
+#include "chimera/cli/overwriting.h"
 #include "chimera/cli/plan_options.h"
 #include "chimera/cli/plan_table.h"
 #include "chimera/cli/terminal.h"
@@ -73,13 +73,9 @@ void refuse_overwriting(const PlanOptions& options, const std::optional<Config>&
   std::vector<std::string> inputs = {options.config, options.inputs.profile,
                                      options.inputs.machine};
   if (config) inputs.insert(inputs.end(), {config->plan.profile, config->plan.machine});
-  for (const std::string& input : inputs) {
-    std::error_code error;
-    if (!options.output.empty() && std::filesystem::equivalent(options.output, input, error)) {
-      throw Error(ErrorCode::kUsage, cat("--output is '", options.output,
-                                         "', which the plan is made from; name another file"));
-    }
-  }
+  if (!is_one_of(options.output, inputs)) return;
+  throw Error(ErrorCode::kUsage, cat("--output is '", options.output,
+                                     "', which the plan is made from; name another file"));
 }
 
 int run_plan(const PlanOptions& options) {

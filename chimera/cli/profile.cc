@@ -9,17 +9,16 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "chimera/base/error.h"
 #include "chimera/base/file.h"
 #include "chimera/base/number.h"
 #include "chimera/base/text.h"
+#include "chimera/cli/job_ranks.h"
 #include "chimera/cli/mode.h"
 #include "chimera/job/config.h"
 #include "chimera/job/model_profile.h"
-#include "chimera/runtime/launched_process.h"
 #ifdef CHIMERA_TORCH
 #include "chimera/cli/profile_measure.h"
 #endif
@@ -98,15 +97,7 @@ std::vector<int> sizes_of(const ProfileOptions& options, const Config& config) {
 
 // As many as will train on this machine at once.
 int usual_ranks(const Config& config) {
-  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  return std::min({cores, kMostRanks, config.pipeline.stages * config.pipeline.width});
-}
-
-// Of an MPI job all processes measure, a rank each.
-int check_processes(const ProfileOptions& options, const LaunchedProcess& process) {
-  if (!options.ranks || *options.ranks == process.size) return process.size;
-  throw Error(ErrorCode::kUsage, cat("--ranks is ", *options.ranks, ", but ", process.launcher,
-                                     " started ", process.size, " processes; leave it out"));
+  return std::min({cores(), kMostRanks, config.pipeline.stages * config.pipeline.width});
 }
 
 // Nothing on other ranks than 0 of an MPI job.
@@ -122,7 +113,7 @@ std::optional<Profile> measured(const ProfileOptions& options) {
   const bool in_processes = process && process->size > 1;
   const MeasureOptions measure{.sizes = sizes_of(options, config),
                                .repeats = options.repeats,
-                               .ranks = in_processes ? check_processes(options, *process)
+                               .ranks = in_processes ? ranks_of_job(*process, options.ranks)
                                                      : options.ranks.value_or(usual_ranks(config)),
                                .in_processes = in_processes};
   check_range("--ranks", measure.ranks, kMostRanks);

@@ -1,7 +1,6 @@
 // chimera train: the training job, readable from top to bottom.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "chimera/base/host.h"
 #include "chimera/base/text.h"
 #include "chimera/cli/mode.h"
+#include "chimera/cli/overwriting.h"
 #include "chimera/cli/restarts.h"
 #include "chimera/cli/train_auto.h"
 #include "chimera/cli/train_data.h"
@@ -61,12 +61,7 @@ void refuse_overwriting(const TrainOptions& options, const Config& config) {
   };
   for (const auto& [option, path] :
        {std::pair("--log", options.log), std::pair("--timeline", options.timeline)}) {
-    for (const std::string& input : inputs) {
-      std::error_code error;
-      if (!path.empty() && std::filesystem::equivalent(path, input, error)) {
-        refuse(option, path, "which the run reads");
-      }
-    }
+    if (is_one_of(path, inputs)) refuse(option, path, "which the run reads");
   }
   if (!options.log.empty() && options.log == options.timeline) {
     refuse("--timeline", options.timeline, "which is the log, too");

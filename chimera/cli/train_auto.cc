@@ -3,13 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
-#include <thread>
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/cli/job_ranks.h"
 #include "chimera/cli/profile_measure.h"
 #include "chimera/job/planned.h"
-#include "chimera/runtime/launched_process.h"
 
 namespace chimera {
 namespace {
@@ -23,13 +22,9 @@ std::vector<int> sizes_for(int batch) {
   return sizes;
 }
 
-int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
-
 int ranks_for(const AutoOptions& options) {
   if (const auto process = launched_process(); process && process->size > 1) {
-    if (!options.ranks || *options.ranks == process->size) return process->size;
-    throw Error(ErrorCode::kUsage, cat("--ranks is ", *options.ranks, ", but ", process->launcher,
-                                       " started ", process->size, " processes; leave it out"));
+    return ranks_of_job(*process, options.ranks);
   }
   const int ranks = options.ranks.value_or(cores());
   if (ranks >= 1) return ranks;
