@@ -15,6 +15,8 @@
 #include "chimera/cli/mode.h"
 #include "chimera/cli/plan_options.h"
 #include "chimera/cli/text_table.h"
+#include "chimera/job/memory_plan.h"
+#include "chimera/job/planned.h"
 #include "chimera/job/train_plan.h"
 #include "chimera/simulate/render.h"
 #include "chimera/simulate/simulate.h"
@@ -27,8 +29,8 @@ struct EmulateOptions {
   std::vector<std::string> overrides;
   PlanInputs inputs;
   std::optional<int> groups;
-  int steps = 5;
-  double stretch = 0;
+  std::optional<int> steps;
+  std::optional<double> stretch;
   std::string timeline;
   bool json = false;
 };
@@ -46,16 +48,14 @@ std::int64_t vocabulary_of(const Config& config, const Profile& profile) {
   return *value;
 }
 
-Layout layout_of(const TrainPlan& plan) {
-  int sequences = 0;
-  for (const auto& group : plan.cut.groups) {
-    for (const MicroBatch& micro : group) sequences = std::max(sequences, micro.count);
-  }
-  return {.placement = plan.program.source.placement,
-          .width = plan.config.pipeline.width,
-          .sequences = sequences,
-          .split = plan.split,
-          .recomputed = plan.recomputed};
+constexpr int kSteps = 5;
+
+// What the program of an asynchronous plan has.
+Config with_steps(Config config, const EmulateOptions& options) {
+  if (!options.steps) return config;
+  config.train.steps = *options.steps;
+  config.train.checkpoint_every = 0;
+  return config;
 }
 
 struct Compared {
@@ -63,7 +63,7 @@ struct Compared {
   std::vector<double> predicted_bytes, limit_bytes;
   Timeline predicted;
   Emulation measured;
-  int groups = 0;
+  int groups = 0, steps = 0;
 };
 
 // As many groups as are needed to see all-reduces of several, if threads allow: groups are alike.
@@ -78,33 +78,48 @@ int groups_of(const EmulateOptions& options, const TrainPlan& plan) {
   return std::clamp(kThreads / plan.workers(), 1, width);
 }
 
+// An asynchronous plan is executed once, by default over as many steps as fill it.
+const Program& program_of(const EmulateOptions& options, const TrainPlan& plan) {
+  return options.steps ? plan.program : plan.proved();
+}
+
+// What a worker's devices hold, or what the plan allows it, which may be less.
+std::vector<double> limits_of(const TrainPlan& plan, const Machine& machine, const Layout& layout) {
+  std::vector<double> limits = layout_limits(machine, layout);
+  const std::vector<double> allowed = memory_limits(plan.config.pipeline.memory, plan.workers());
+  for (std::size_t worker = 0; worker < allowed.size(); ++worker) {
+    limits[worker] = std::min(limits[worker], allowed[worker]);
+  }
+  return limits;
+}
+
 Compared compare_plan(const EmulateOptions& options, const TrainPlan& plan, const Profile& profile,
                       const Machine& machine) {
-  const Program& program = plan.proved();
+  const Program& program = program_of(options, plan);
   const Layout layout = layout_of(plan);
   const Costs costs = layout_costs(profile, machine, layout);
   const MemoryModel memory = layout_memory(profile, layout);
   Compared compared;
   compared.groups = groups_of(options, plan);
+  compared.steps =
+      plan.asynchronous ? program.source.micros / plan.cut.micros : options.steps.value_or(kSteps);
   const EmulationSetting setting{.program = program,
                                  .costs = costs,
                                  .memory = memory,
                                  .groups = compared.groups,
-                                 .steps = options.steps,
+                                 .steps = compared.steps,
                                  .barrier = plan.config.train.clip != 0,
                                  .micros_per_step = plan.asynchronous ? plan.cut.micros : 0,
-                                 .stretch = options.stretch};
+                                 .stretch = options.stretch.value_or(0)};
   compared.predicted = simulate(program, costs);
-  for (const auto& levels : memory_levels(program, compared.predicted, memory)) {
-    compared.predicted_bytes.push_back(peak_bytes(levels));
-  }
+  compared.predicted_bytes = worker_peaks(program, compared.predicted, memory);
   compared.predicted_s = predicted_step_s(setting);
-  compared.limit_bytes = layout_limits(machine, layout);
+  compared.limit_bytes = limits_of(plan, machine, layout);
   compared.measured = emulate(setting);
   return compared;
 }
 
-// Whether the worker held more than its devices have.
+// Whether the worker held more than it may.
 bool is_above(const Compared& compared, std::size_t worker) {
   return compared.measured.peak_bytes[worker] > compared.limit_bytes[worker];
 }
@@ -158,6 +173,7 @@ void print_comparison_json(const Compared& compared, const TrainPlan& plan) {
   const nlohmann::ordered_json json = {{"schedule", plan.program.source.name},
                                        {"workers", plan.workers()},
                                        {"groups", compared.groups},
+                                       {"steps", compared.steps},
                                        {"stretch", compared.measured.stretch},
                                        {"predicted_step_s", compared.predicted_s},
                                        {"measured_step_s", compared.measured.step_s},
@@ -181,10 +197,11 @@ void check_emulate_options(const EmulateOptions& options) {
   const auto refuse = [](std::string_view option, double value, std::string_view expected) {
     throw Error(ErrorCode::kUsage, cat(option, " is ", value, "; expected ", expected));
   };
-  if (options.steps < 2) refuse("--steps", options.steps, "a whole number from 2");
-  const bool by_itself = options.stretch == 0;
-  if (!by_itself && !(options.stretch >= 1e-4 && options.stretch <= 1e4)) {
-    refuse("--stretch", options.stretch, "a number from 0.0001 to 10000");
+  if (options.steps && *options.steps < 2) {
+    refuse("--steps", *options.steps, "a whole number from 2");
+  }
+  if (options.stretch && !(*options.stretch >= 1e-4 && *options.stretch <= 1e4)) {
+    refuse("--stretch", *options.stretch, "a number from 0.0001 to 10000");
   }
   if (options.timeline.empty()) return;
   if (!options.timeline.ends_with(".html") && !options.timeline.ends_with(".json")) {
@@ -196,7 +213,8 @@ void check_emulate_options(const EmulateOptions& options) {
 
 int run_emulate(const EmulateOptions& options) {
   check_emulate_options(options);
-  const Config config = load_config(options.config, options.overrides);
+  const Config config = with_steps(
+      options.inputs.with_memory(load_config(options.config, options.overrides)), options);
   const Profile profile = options.inputs.load_profile(&config);
   const TrainPlan plan = make_plan(config, vocabulary_of(config, profile));
   const Machine machine = options.inputs.load_machine(&config, profile, plan.ranks());
@@ -238,7 +256,9 @@ RunMode add_emulate(CLI::App& app) {
                  "How many of the W groups to run (default: up to 64 "
                  "threads)")
       ->type_name("W");
-  app.add_option("--steps", options->steps, "Steps to run; the median is shown (default 5)")
+  app.add_option("--steps", options->steps,
+                 "Steps to run (default 5, of asynchronous plans as many as fill them); their "
+                 "median is shown")
       ->type_name("N");
   app.add_option("--stretch", options->stretch,
                  "Real seconds for each predicted one (default: as the shortest action asks)")

@@ -65,7 +65,8 @@ std::string plan_config(Config config, const PlanOptions& options, const PlanReq
   config.plan.machine = options.inputs.machine_name(&config);
   return cat("# ", describe(best.candidate), " on ", request.machine.name, ": predicted ",
              best.prediction.step_s, " s a step,\n# ", best.prediction.throughput,
-             " sequences a second.\n\n", print(with_candidate(std::move(config), best.candidate)));
+             " sequences a second.\n\n",
+             print(options.inputs.planned(std::move(config), best.candidate, request.machine)));
 }
 
 // The plan would replace what it is made from.
@@ -104,9 +105,11 @@ constexpr const char* kPlanFooter =
     "All schedules are looked at, with every D x W = P, every B that was profiled, every number "
     "of\n"
     "pipes and method, the split that suits each, and as little recompute as memory asks for.\n"
-    "Times are simulated; 'eq. 1' is the closed form of Chimera's paper beside them. 'recompute'\n"
-    "counts blocks. Asynchronous schedules train by other rules; they take part where the\n"
-    "configuration can be trained so (train.clip=0, model.tied=false) and not with --synchronous.\n"
+    "Times are simulated; 'eq. 1' is the closed form of Chimera's paper beside them. Workers are\n"
+    "planned to hold at most 98 % of what their devices have. Asynchronous schedules train by "
+    "other\n"
+    "rules; they take part where the configuration can be trained so (train.clip=0,\n"
+    "model.tied=false) and not with --synchronous.\n"
     "\n"
     "Without CONFIG the profile's own model is planned for, without a barrier between steps.\n"
     "\n"

@@ -1,13 +1,12 @@
 #include "chimera/cli/plan_options.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
 #include "chimera/job/memory_plan.h"
 #include "chimera/job/planned.h"
+#include "chimera/plan/this_machine.h"
 
 namespace chimera {
 namespace {
@@ -17,13 +16,19 @@ constexpr std::string_view kThisMachine = "this";
 }  // namespace
 
 void PlanInputs::add(CLI::App& app) {
+  const auto not_empty = [](const std::string& text) -> std::string {
+    return text.empty() ? "expected a value, not an empty text" : "";
+  };
   app.add_option("--profile", profile, "What layers cost, from 'chimera profile'")
+      ->check(not_empty)
       ->type_name("FILE");
   app.add_option("--machine", machine,
                  "Devices and links: a file, 'piz-daint', 'v100-cluster', or 'this' (default)")
+      ->check(not_empty)
       ->type_name("FILE");
   app.add_option("--memory", memory,
                  "Gigabytes of each device in place of the machine's, one number or one for each")
+      ->check(not_empty)
       ->type_name("GB");
 }
 
@@ -58,27 +63,26 @@ Machine PlanInputs::load_machine(const Config* config, const Profile& loaded, in
 
 Config PlanInputs::with_memory(Config config) const {
   if (memory.empty()) return config;
-  config.pipeline.memory = memory.find(',') == std::string::npos ? memory : "";
+  config.pipeline.memory = "";
   return config;
 }
 
-Machine this_machine(const Profile& profile, int ranks) {
-  const bool knows_links = profile.p2p && profile.reduce;
-  if (ranks > 1 && !knows_links) {
-    throw Error(ErrorCode::kUsage,
-                cat("the profile has no ", profile.p2p ? "[all_reduce]" : "[p2p]",
-                    ", so what messages cost on this machine is not known; profile on it "
-                    "(chimera profile), or name a machine (--machine)"));
+Config PlanInputs::planned(Config config, const Candidate& candidate,
+                           const Machine& machine) const {
+  config = with_candidate(std::move(config), candidate);
+  if (memory.empty()) return config;
+  if (memory.find(',') == std::string::npos) {
+    config.pipeline.memory = memory;
+    return config;
   }
-  Machine machine;
-  machine.name = "this machine";
-  machine.source = "its memory, and the links of the profile";
-  machine.devices_per_node = std::max(1, ranks);
-  const double memory =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-  machine.memory_bytes = {memory / machine.devices_per_node};
-  if (knows_links) machine.within = machine.between = {profile.p2p->link, profile.reduce->link};
-  return machine;
+  const Schedule schedule = generate(candidate.generator->name, candidate.spec);
+  std::vector<std::string> gigabytes;
+  for (const double bytes :
+       layout_limits(machine, candidate_layout(candidate, schedule.placement))) {
+    gigabytes.push_back(cat(bytes / 1e9));
+  }
+  config.pipeline.memory = join(gigabytes, ",");
+  return config;
 }
 
 }  // namespace chimera

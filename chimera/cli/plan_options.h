@@ -23,15 +23,14 @@ struct PlanInputs {
   [[nodiscard]] Profile load_profile(const Config* config) const;
   // `ranks` is the number of devices of the machine "this", whose links are the profile's.
   [[nodiscard]] Machine load_machine(const Config* config, const Profile& profile, int ranks) const;
-  // --memory takes the place of pipeline.memory, too: where it is one number, what is planned is
-  // then trained with that limit; a list is of devices, and pipeline.memory of workers.
+  // --memory takes the place of pipeline.memory, too.
   [[nodiscard]] Config with_memory(Config config) const;
+  // The configuration with the candidate's pipeline; what --memory said of devices becomes
+  // pipeline.memory, of workers, so that what was planned is trained with those limits.
+  [[nodiscard]] Config planned(Config config, const Candidate& candidate,
+                               const Machine& machine) const;
   [[nodiscard]] std::string profile_path(const Config* config) const;
   [[nodiscard]] std::string machine_name(const Config* config) const;
 };
-
-// The machine that this program runs on: `ranks` devices that share its memory, and the links of
-// the profile, which must have them.
-[[nodiscard]] Machine this_machine(const Profile& profile, int ranks);
 
 }  // namespace chimera

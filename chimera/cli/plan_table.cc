@@ -11,10 +11,21 @@
 namespace chimera {
 namespace {
 
-// Three to four digits that matter.
-std::string duration_text(double seconds) {
-  if (seconds >= 1) return cat(fixed_text(seconds, seconds >= 100 ? 0 : 3), " s");
-  return cat(fixed_text(1000 * seconds, seconds >= 0.1 ? 1 : 2), " ms");
+// One for the whole table, so that its columns are narrow.
+struct TimeUnit {
+  std::string_view name;
+  double seconds = 1;
+  int digits = 3;
+};
+
+// With three to five digits of the shortest.
+TimeUnit unit_for(double seconds) {
+  if (seconds >= 1) return {"s", 1, seconds >= 100 ? 1 : 3};
+  return {"ms", 1e-3, seconds >= 0.1 ? 1 : 3};
+}
+
+std::string in_unit(double seconds, const TimeUnit& unit) {
+  return fixed_text(seconds / unit.seconds, unit.digits);
 }
 
 double highest(const std::vector<double>& values) {
@@ -30,42 +41,44 @@ std::string recompute_text(const Candidate& candidate) {
 
 struct PlanColumn {
   std::string_view title;
-  std::string (*text)(const Plan&);
+  std::string (*text)(const Plan&, const TimeUnit&);
 };
 
+using Unit = const TimeUnit&;
 constexpr auto kPlanColumns = std::to_array<PlanColumn>({
-    {"f", [](const Plan& p) { return p.candidate.spec.pairs ? cat(*p.candidate.spec.pairs) : ""; }},
-    {"D", [](const Plan& p) { return cat(p.candidate.spec.stages); }},
-    {"W", [](const Plan& p) { return cat(p.candidate.width); }},
-    {"B", [](const Plan& p) { return cat(p.candidate.micro_batch); }},
-    {"N", [](const Plan& p) { return cat(p.candidate.spec.micros); }},
-    {"recompute", [](const Plan& p) { return recompute_text(p.candidate); }},
-    {"step", [](const Plan& p) { return duration_text(p.prediction.step_s); }},
+    {"f", [](const Plan& p,
+             Unit) { return p.candidate.spec.pairs ? cat(*p.candidate.spec.pairs) : ""; }},
+    {"D", [](const Plan& p, Unit) { return cat(p.candidate.spec.stages); }},
+    {"W", [](const Plan& p, Unit) { return cat(p.candidate.width); }},
+    {"B", [](const Plan& p, Unit) { return cat(p.candidate.micro_batch); }},
+    {"N", [](const Plan& p, Unit) { return cat(p.candidate.spec.micros); }},
+    {"rec.", [](const Plan& p, Unit) { return recompute_text(p.candidate); }},
+    {"step", [](const Plan& p, Unit unit) { return in_unit(p.prediction.step_s, unit); }},
     {"eq. 1",
-     [](const Plan& p) {
-       return p.prediction.equation ? duration_text(p.prediction.equation->seconds) : "";
+     [](const Plan& p, Unit unit) {
+       return p.prediction.equation ? in_unit(p.prediction.equation->seconds, unit) : "";
      }},
-    {"seq/s", [](const Plan& p) { return fixed_text(p.prediction.throughput, 1); }},
-    {"bubble", [](const Plan& p) { return fixed_text(p.prediction.bubble_ratio, 3); }},
-    {"peak", [](const Plan& p) { return bytes_text(highest(p.prediction.peak_bytes)); }},
-    {"kind",
-     [](const Plan& p) -> std::string {
-       return p.candidate.generator->asynchronous ? "async" : "sync";
-     }},
+    {"seq/s", [](const Plan& p, Unit) { return fixed_text(p.prediction.throughput, 1); }},
+    {"bubble", [](const Plan& p, Unit) { return fixed_text(p.prediction.bubble_ratio, 3); }},
+    {"peak", [](const Plan& p, Unit) { return bytes_text(highest(p.prediction.peak_bytes)); }},
 });
 
 // First cells are titles.
 using Cells = std::vector<std::vector<std::string>>;
 
-Cells cells_of(const std::vector<Plan>& plans) {
+std::string name_of(const Candidate& candidate) {
+  return name_with_method(*candidate.generator, candidate.spec) +
+         (candidate.generator->asynchronous ? " *" : "");
+}
+
+Cells cells_of(const std::vector<Plan>& plans, const TimeUnit& unit) {
   Cells cells(1, {"", "schedule"});
   for (const PlanColumn& column : kPlanColumns) cells[0].emplace_back(column.title);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     auto& line = cells.emplace_back();
     line.push_back(cat(i + 1));
-    const Candidate& candidate = plans[i].candidate;
-    line.push_back(name_with_method(*candidate.generator, candidate.spec));
-    for (const PlanColumn& column : kPlanColumns) line.push_back(column.text(plans[i]));
+    line.push_back(name_of(plans[i].candidate));
+    for (const PlanColumn& column : kPlanColumns) line.push_back(column.text(plans[i], unit));
   }
   return cells;
 }
@@ -82,6 +95,14 @@ std::string lines_of_cells(const Cells& cells) {
     text += without_blanks_at_the_end(row);
   }
   return text;
+}
+
+// What the titles leave out.
+std::string legend(const std::vector<Plan>& plans, const TimeUnit& unit) {
+  const bool has_asynchronous = std::ranges::any_of(
+      plans, [](const Plan& plan) { return plan.candidate.generator->asynchronous; });
+  return cat("Times in ", unit.name, "; rec.: blocks recomputed; peak: of the fullest worker.",
+             has_asynchronous ? " *: asynchronous." : "", "\n");
 }
 
 // A split is long where there are many stages: "2,2,2,1" or "31 x 2, 1".
@@ -149,7 +170,9 @@ nlohmann::ordered_json prediction_json(const Prediction& prediction) {
 }  // namespace
 
 std::string plan_table(const Plans& plans, const PlanTableStyle& style) {
-  std::string text = lines_of_cells(cells_of(plans.best)) + "\n";
+  const TimeUnit unit = unit_for(plans.best.front().prediction.step_s);
+  std::string text =
+      cat(lines_of_cells(cells_of(plans.best, unit)), legend(plans.best, unit), "\n");
   const auto width = static_cast<std::size_t>(style.columns);
   const auto sentence = [&](const std::string& head, const std::string& body) {
     text += head + wrapped(body, head.size(), width) + "\n";

@@ -19,6 +19,7 @@
 #include "chimera/cli/mode.h"
 #include "chimera/job/config.h"
 #include "chimera/job/model_profile.h"
+#include "chimera/plan/layer_csv.h"
 #ifdef CHIMERA_TORCH
 #include "chimera/cli/profile_measure.h"
 #endif

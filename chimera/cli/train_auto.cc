@@ -77,14 +77,15 @@ Config auto_planned(Config config, const AutoOptions& options) {
   config = options.inputs.with_memory(std::move(config));
   Profile profile = profile_or_measure(config, options, ranks);
   Machine machine = options.inputs.load_machine(&config, profile, ranks);
-  const Plans plans = plan(plan_request(config, std::move(profile), std::move(machine), ranks));
+  const PlanRequest request = plan_request(config, std::move(profile), std::move(machine), ranks);
+  const Plans plans = plan(request);
   const Plan& best = plans.best.front();
   if (!is_one_of_many() || launched_process()->rank == 0) {
     std::cout << "plan        " << describe(best.candidate) << ", split "
               << join(best.candidate.split, ",") << ": " << best.prediction.step_s << " s a step; "
               << best.why << "\n";
   }
-  return with_candidate(std::move(config), best.candidate);
+  return options.inputs.planned(std::move(config), best.candidate, request.machine);
 }
 
 }  // namespace chimera

@@ -98,12 +98,7 @@ MemoryModel memory_model(const Config& config, const Placement& placement,
 
 std::vector<double> predicted_peaks(const Config& config, const Program& program,
                                     const std::vector<int>& split, const MemoryModel& model) {
-  const Timeline timeline = simulate(program, costs_by_operations(config.model, split));
-  std::vector<double> peaks;
-  for (const auto& levels : memory_levels(program, timeline, model)) {
-    peaks.push_back(peak_bytes(levels));
-  }
-  return peaks;
+  return worker_peaks(program, simulate(program, costs_by_operations(config.model, split)), model);
 }
 
 std::vector<double> parse_memory(std::string_view name, const std::string& text, int count,
@@ -111,9 +106,10 @@ std::vector<double> parse_memory(std::string_view name, const std::string& text,
   if (text.empty()) return {};
   std::vector<double> bytes;
   const auto refuse = [&] {
-    throw Error(ErrorCode::kUsage,
-                cat(name, " is '", text, "'; expected gigabytes above 0, one number or one for ",
-                    "each of the ", count, " ", each, ", as 16 or \"16,16,8,16\""));
+    throw Error(ErrorCode::kUsage, cat(name, " is '", text, "'; expected gigabytes above 0, as 16",
+                                       count == 1 ? ""
+                                                  : cat(", or one number for each of the ", count,
+                                                        " ", each, ", as \"16,16,8,16\"")));
   };
   for (const std::string_view word : chimera::split(text, ',')) {
     const auto value = parse_number<double>(trim(word));

@@ -57,6 +57,18 @@ PlanRequest plan_request(const Config& config, Profile profile, Machine machine,
   return request;
 }
 
+Layout layout_of(const TrainPlan& plan) {
+  int sequences = 0;
+  for (const auto& group : plan.cut.groups) {
+    for (const MicroBatch& micro : group) sequences = std::max(sequences, micro.count);
+  }
+  return {.placement = plan.program.source.placement,
+          .width = plan.config.pipeline.width,
+          .sequences = sequences,
+          .split = plan.split,
+          .recomputed = plan.recomputed};
+}
+
 Config with_candidate(Config config, const Candidate& candidate) {
   PipelineConfig& pipeline = config.pipeline;
   const Spec& spec = candidate.spec;

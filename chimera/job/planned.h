@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "chimera/job/config.h"
+#include "chimera/job/train_plan.h"
 #include "chimera/plan/plan.h"
 
 namespace chimera {
@@ -18,6 +19,9 @@ namespace chimera {
 // where it is a list, which is one of workers.
 [[nodiscard]] PlanRequest plan_request(const Config& config, Profile profile, Machine machine,
                                        int ranks);
+
+// How the run is laid over a machine's devices; B is that of its largest micro-batch.
+[[nodiscard]] Layout layout_of(const TrainPlan& plan);
 
 // The configuration with the candidate's pipeline.
 [[nodiscard]] Config with_candidate(Config config, const Candidate& candidate);

@@ -1,6 +1,7 @@
 #include "chimera/plan/bounds.h"
 
 #include <algorithm>
+#include <set>
 
 #include "chimera/base/index.h"
 
@@ -66,46 +67,82 @@ double RowWork::least_step_s(const Placement& placement, const Costs& costs,
   return most;
 }
 
-std::vector<double> least_peaks(const Rows& rows, const MemoryModel& memory,
-                                const std::vector<int>& recomputed) {
-  std::vector<double> peaks;
-  for (std::size_t worker = 0; worker < rows.size(); ++worker) {
-    double held = memory.weights[worker] + memory.gradients[worker] + memory.optimizer[worker];
-    double peak = held + memory.step_work[worker];
-    for (const Action& action : rows[worker]) {
-      if (action.op == Op::kStep || action.stage == kAllStages) continue;
-      const StageMemory& stage = memory.stages[as_index(action.stage)];
-      const bool again = recomputed[as_index(action.stage)] > 0;
-      const double stash = again ? stage.kept : stage.stash;
-      switch (action.op) {
-        case Op::kForward:
-          held += action.span * stash;
-          peak = std::max(peak, held + (again ? stage.kept_forward_work : stage.forward_work));
-          break;
-        case Op::kBackward:
-        case Op::kBackwardInput: {
-          // What is brought back is there during the backward alone, of one micro-batch at a time.
-          const double whole = held - stash + stage.stash;
-          const double work = std::max(again ? stage.recompute_work : 0, stage.backward_work);
-          peak = std::max(peak, whole + work);
-          if (action.op == Op::kBackward) held -= action.span * stash;
-          break;
-        }
-        case Op::kBackwardWeight:
-          held -= action.span * stash;
-          break;
-        case Op::kStashWeights:
-          held += stage.weights;
-          break;
-        case Op::kFreeWeights:
-          held -= stage.weights;
-          break;
-        default:
-          break;
-      }
-      peak = std::max(peak, held);
+RowMemory::RowMemory(const Rows& rows) {
+  for (const Row& row : rows) workers_.push_back(of_row(row));
+}
+
+RowMemory::Worker RowMemory::of_row(const Row& row) {
+  Worker worker;
+  std::vector<Held> now;
+  std::set<Moment> seen;
+  for (const Action& action : row) {
+    if (action.op == Op::kStep || action.stage == kAllStages) continue;
+    const auto place = std::ranges::find(worker.stages, action.stage) - worker.stages.begin();
+    if (place == std::ssize(worker.stages)) {
+      worker.stages.push_back(action.stage);
+      now.emplace_back();
     }
-    peaks.push_back(peak);
+    seen.insert({action.op, action.stage, action.span, now});
+    Held& held = now[static_cast<std::size_t>(place)];
+    switch (action.op) {
+      case Op::kForward:
+        held.micros += action.span;
+        break;
+      case Op::kBackward:
+      case Op::kBackwardWeight:
+        held.micros -= action.span;
+        break;
+      case Op::kStashWeights:
+        ++held.versions;
+        break;
+      case Op::kFreeWeights:
+        --held.versions;
+        break;
+      default:
+        break;
+    }
+  }
+  worker.moments.assign(seen.begin(), seen.end());
+  return worker;
+}
+
+double RowMemory::peak(const Worker& worker, double resident, const MemoryModel& memory,
+                       const std::vector<int>& recomputed) {
+  double peak = 0;
+  for (const Moment& moment : worker.moments) {
+    double held = resident;
+    for (std::size_t i = 0; i < moment.before.size(); ++i) {
+      const auto stage = as_index(worker.stages[i]);
+      const StageMemory& of = memory.stages[stage];
+      held += moment.before[i].micros * (recomputed[stage] > 0 ? of.kept : of.stash) +
+              moment.before[i].versions * of.weights;
+    }
+    const StageMemory& stage = memory.stages[as_index(moment.stage)];
+    const bool again = recomputed[as_index(moment.stage)] > 0;
+    const double stash = again ? stage.kept : stage.stash;
+    double more = 0;
+    if (moment.op == Op::kForward) {
+      more = moment.span * stash + (again ? stage.kept_forward_work : stage.forward_work);
+    } else if (moment.op == Op::kBackward || moment.op == Op::kBackwardInput) {
+      // What is brought back is there during the backward alone, of one micro-batch at a time.
+      const double work = std::max(again ? stage.recompute_work : 0, stage.backward_work);
+      more = stage.stash - stash + work;
+    } else if (moment.op == Op::kStashWeights) {
+      more = stage.weights;
+    }
+    peak = std::max(peak, held + more);
+  }
+  return peak;
+}
+
+std::vector<double> RowMemory::least_peaks(const MemoryModel& memory,
+                                           const std::vector<int>& recomputed) const {
+  std::vector<double> peaks;
+  for (std::size_t worker = 0; worker < workers_.size(); ++worker) {
+    const double resident =
+        memory.weights[worker] + memory.gradients[worker] + memory.optimizer[worker];
+    peaks.push_back(std::max(resident + memory.step_work[worker],
+                             peak(workers_[worker], resident, memory, recomputed)));
   }
   return peaks;
 }

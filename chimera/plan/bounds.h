@@ -2,6 +2,7 @@
 // what each worker holds at least. Cheap, so that most candidates need no simulation.
 #pragma once
 
+#include <compare>
 #include <vector>
 
 #include "chimera/schedule/schedule.h"
@@ -38,10 +39,41 @@ class RowWork {
   std::vector<WorkerCount> workers_;
 };
 
-// The most bytes that each worker holds as its row goes, messages left out; memory_levels of a
-// timeline says as much or a little more. Rows of a schedule or a program; a stage whose forwards
-// are to be recomputed need not have recompute actions yet.
-[[nodiscard]] std::vector<double> least_peaks(const Rows& rows, const MemoryModel& memory,
-                                              const std::vector<int>& recomputed);
+// What the rows hold: what a worker has in hand comes again and again, so it is found once, then
+// multiplied by any sizes.
+class RowMemory {
+ public:
+  // Rows of a schedule or a program; a stage whose forwards are to be recomputed need not have
+  // recompute actions yet.
+  explicit RowMemory(const Rows& rows);
+
+  // The most bytes that each worker holds as its row goes, messages left out; memory_levels of a
+  // timeline says as much or a little more.
+  [[nodiscard]] std::vector<double> least_peaks(const MemoryModel& memory,
+                                                const std::vector<int>& recomputed) const;
+
+ private:
+  struct Held {
+    int micros = 0, versions = 0;  // that wait for their backwards; of weights that are kept
+
+    friend auto operator<=>(const Held&, const Held&) = default;
+  };
+  struct Moment {
+    Op op = Op::kForward;
+    int stage = 0, span = 0;
+    std::vector<Held> before;  // of each of the worker's stages, before the action
+
+    friend auto operator<=>(const Moment&, const Moment&) = default;
+  };
+  struct Worker {
+    std::vector<int> stages;
+    std::vector<Moment> moments;  // each once
+  };
+  static Worker of_row(const Row& row);
+  static double peak(const Worker& worker, double resident, const MemoryModel& memory,
+                     const std::vector<int>& recomputed);
+
+  std::vector<Worker> workers_;
+};
 
 }  // namespace chimera

@@ -81,7 +81,7 @@ TEST(Bounds, OfMemoryAreNeverAboveTheLevelsOfATimeline) {
       Costs costs = Costs::uniform(stages, 1, 2);
       costs.link.latency_s = 0.1;
       const auto levels = memory_levels(program, simulate(program, costs), memory);
-      const std::vector<double> least = least_peaks(schedule.rows, memory, recomputed);
+      const std::vector<double> least = RowMemory(schedule.rows).least_peaks(memory, recomputed);
       for (std::size_t worker = 0; worker < workers; ++worker) {
         EXPECT_LE(least[worker], peak_bytes(levels[worker]) + 1e-9)
             << name << ", seed " << seed << ", worker " << worker;

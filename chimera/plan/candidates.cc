@@ -54,7 +54,8 @@ class Enumeration {
     candidate.spec.stages = stages;
     const auto blocks = std::ssize(request_.profile.blocks);
     if (stages > blocks) {
-      refuse(candidate, cat(stages, " stages are more than the model's ", blocks, " blocks"));
+      refuse(candidate, Obstacle::kBlocks,
+             cat(stages, " stages are more than the model's ", blocks, " blocks"));
       return;
     }
     for (const int size : request_.micro_batches.empty() ? profiled_sizes(request_.profile)
@@ -67,17 +68,18 @@ class Enumeration {
   void add_size(Candidate candidate) {
     const std::int64_t at_once = std::int64_t{candidate.width} * candidate.micro_batch;
     if (request_.batch % at_once != 0) {
-      refuse(candidate, cat("the batch of ", request_.batch,
-                            " sequences is no multiple of W x B = ", candidate.width, " x ",
-                            candidate.micro_batch));
+      refuse(candidate, Obstacle::kBatch,
+             cat("the batch of ", request_.batch, " sequences is no multiple of W x B = ",
+                 candidate.width, " x ", candidate.micro_batch));
       return;
     }
     candidate.spec.micros = static_cast<int>(request_.batch / at_once);
     const std::int64_t cells = std::int64_t{candidate.spec.stages} * candidate.spec.micros;
     if (cells > kMostCells) {
-      refuse(candidate, cat(candidate.spec.micros, " micro-batches on ", candidate.spec.stages,
-                            " stages are more than a plan simulates (", kMostCells,
-                            " together); larger micro-batches or more groups have fewer"));
+      refuse(candidate, Obstacle::kSize,
+             cat(candidate.spec.micros, " micro-batches on ", candidate.spec.stages,
+                 " stages are more than a plan simulates (", kMostCells,
+                 " together); larger micro-batches or more groups have fewer"));
       return;
     }
     for (const Generator& generator : generators()) {
@@ -91,13 +93,15 @@ class Enumeration {
     const Generator& generator = *candidate.generator;
     const Spec& spec = candidate.spec;
     if (generator.even_stages && spec.stages % 2 != 0) {
-      refuse(candidate, cat("it needs an even number of stages, not ", spec.stages));
+      refuse(candidate, Obstacle::kSchedule,
+             cat("it needs an even number of stages, not ", spec.stages));
     } else if (generator.asynchronous && !request_.no_asynchronous.empty()) {
-      refuse(candidate, request_.no_asynchronous);
+      refuse(candidate, Obstacle::kSchedule, request_.no_asynchronous);
     } else if (generator.name == "pipedream" && spec.micros != 1) {
       // Each micro-batch is a step of its own; the mini-batch must be one.
-      refuse(candidate, cat("it steps after every micro-batch, and a step of ", request_.batch,
-                            " sequences has ", spec.micros, " of them"));
+      refuse(candidate, Obstacle::kSchedule,
+             cat("it steps after every micro-batch, and a step of ", request_.batch,
+                 " sequences has ", spec.micros, " of them"));
     } else if (generator.paired) {
       for (const int pairs : legal_pairs(spec.stages)) {
         candidate.spec.pairs = pairs;
@@ -127,8 +131,8 @@ class Enumeration {
     }
   }
 
-  void refuse(const Candidate& candidate, const std::string& reason) {
-    candidates_.refused.push_back({.candidate = candidate, .reason = reason});
+  void refuse(const Candidate& candidate, Obstacle obstacle, const std::string& reason) {
+    candidates_.refused.push_back({.candidate = candidate, .obstacle = obstacle, .reason = reason});
   }
 
   const PlanRequest& request_;

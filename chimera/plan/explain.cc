@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
+#include <utility>
 
 #include "chimera/base/text.h"
 
@@ -31,9 +31,11 @@ std::size_t tightest(const Prediction& prediction) {
 std::string memory_words(const Prediction& prediction) {
   const std::size_t worker = tightest(prediction);
   const double limit = prediction.limit_bytes[worker];
+  const bool is_limited = std::isfinite(limit);
   const std::string held =
-      cat("worker ", worker, " holds most, ", bytes_text(prediction.peak_bytes[worker]));
-  return std::isfinite(limit) ? cat(held, " of ", bytes_text(limit)) : held;
+      cat("worker ", worker, is_limited ? " comes nearest to its limit, " : " holds most, ",
+          bytes_text(prediction.peak_bytes[worker]));
+  return is_limited ? cat(held, " of ", bytes_text(limit)) : held;
 }
 
 // What makes the busiest worker compute longer.
@@ -48,15 +50,41 @@ std::string more_computation(const Plan& plan, const Plan& best) {
   return "its stages are less even";
 }
 
+// Of those that came furthest, one that asks least of the batch.
+const Refused& nearest_to_a_plan(const std::vector<Refused>& refused) {
+  return *std::ranges::min_element(refused, {}, [](const Refused& one) {
+    const std::int64_t at_once = std::int64_t{one.candidate.width} * one.candidate.micro_batch;
+    return std::pair(-static_cast<int>(one.obstacle), at_once);
+  });
+}
+
+std::string_view hint(Obstacle obstacle) {
+  switch (obstacle) {
+    case Obstacle::kBlocks:
+      return "try fewer stages, or ranks that divide into more groups";
+    case Obstacle::kBatch:
+      return "try another number of ranks or another batch";
+    case Obstacle::kSize:
+      return "try larger micro-batches, or profile them";
+    case Obstacle::kSchedule:
+      return "try other schedules or another number of ranks";
+    case Obstacle::kMemory:
+      break;
+  }
+  return "try more ranks or smaller micro-batches";
+}
+
 }  // namespace
 
 std::string reason(const Plan& plan, const Plan& best) {
   const Prediction& now = plan.prediction;
   const double slower = now.step_s / best.prediction.step_s - 1;
   const std::string memory = memory_words(now);
-  if (&plan == &best || slower == 0) {
+  constexpr double kSame = 5e-4;  // what percent_text does not tell from 0
+  if (&plan == &best || slower < kSame) {
     const std::string time =
-        cat("the busiest worker computes ", percent_text(now.busy_s / now.step_s), " of the step");
+        cat(&plan == &best ? "" : "as fast as the best: ", "the busiest worker computes ",
+            percent_text(now.busy_s / now.step_s), " of the step");
     const int again = recomputed_blocks(plan.candidate);
     return cat(
         time, ", ",
@@ -98,13 +126,9 @@ std::string no_plan_reason(const Plans& plans, const PlanRequest& request, doubl
                "nothing is left of what was asked for; the sizes of micro-batches must be in "
                "the profile for every kind of layer, and schedules fit the stages");
   }
-  std::map<std::string, int> reasons;
-  for (const Refused& refused : plans.refused) ++reasons[refused.reason];
-  const auto most =
-      std::ranges::max_element(reasons, {}, [](const auto& reason) { return reason.second; });
-  return cat(head, most->first, " (", most->second, " of ", plans.refused.size(),
-             " layouts that were refused); try a number of ranks that divides into stages and "
-             "groups, or another batch");
+  const Refused& nearest = nearest_to_a_plan(plans.refused);
+  return cat(head, "none of ", plans.refused.size(), " layouts can be; nearest is ",
+             describe(nearest.candidate), ": ", nearest.reason, "; ", hint(nearest.obstacle));
 }
 
 }  // namespace chimera

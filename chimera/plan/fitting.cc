@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "chimera/base/index.h"
-#include "chimera/plan/bounds.h"
 #include "chimera/plan/partition.h"
 
 namespace chimera {
@@ -36,8 +35,8 @@ std::vector<double> Fitting::peaks(const std::vector<int>& split,
   Candidate candidate = candidate_;
   candidate.split = split;
   candidate.recomputed = recomputed;
-  return least_peaks(
-      rows_, layout_memory(request_.profile, candidate_layout(candidate, placement_)), recomputed);
+  return rows_.least_peaks(layout_memory(request_.profile, candidate_layout(candidate, placement_)),
+                           recomputed);
 }
 
 double Fitting::lack(const std::vector<int>& split, int blocks) const {

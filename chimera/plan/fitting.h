@@ -1,10 +1,11 @@
 // What fits in memory: of a candidate whose order is known, how many blocks each stage of a split
-// must recompute, and which split leaves most room. By the order alone (least_peaks of bounds.h),
+// must recompute, and which split leaves most room. By the order alone (RowMemory of bounds.h),
 // so what fits here may still lack the room for messages on their way. Pure.
 #pragma once
 
 #include <vector>
 
+#include "chimera/plan/bounds.h"
 #include "chimera/plan/plan.h"
 
 namespace chimera {
@@ -17,7 +18,7 @@ namespace chimera {
 
 class Fitting {
  public:
-  // All must outlive it. `candidate` says all but split and recompute.
+  // Request, candidate and placement must outlive it. `candidate` says all but split and recompute.
   Fitting(const PlanRequest& request, const Candidate& candidate, const Placement& placement,
           const Rows& rows);
 
@@ -45,7 +46,7 @@ class Fitting {
   const PlanRequest& request_;
   const Candidate& candidate_;
   const Placement& placement_;
-  const Rows& rows_;
+  RowMemory rows_;
   std::vector<double> limits_;
 };
 

@@ -159,8 +159,11 @@ Machine parse_machine(std::string_view text, std::string_view source) {
   machine.reduce_by = read_all_reduce(table);
   machine.reduce_start_s = table.number("all_reduce_start_s", false, 0.0);
   constexpr std::int64_t kMostAtOnce = 1 << 10;
-  machine.reduces_at_once =
-      static_cast<int>(std::min(kMostAtOnce, table.integer("all_reduces_at_once", 1, 1)));
+  const std::int64_t at_once = table.integer("all_reduces_at_once", 1, 1);
+  if (at_once > kMostAtOnce) {
+    table.refuse("all_reduces_at_once", cat("a whole number from 1 to ", kMostAtOnce));
+  }
+  machine.reduces_at_once = static_cast<int>(at_once);
   table.finish();
   return machine;
 }

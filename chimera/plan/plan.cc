@@ -28,10 +28,17 @@ void check_from_1(std::string_view what, int seen) {
   throw Error(ErrorCode::kUsage, cat(what, " is ", seen, "; expected a whole number from 1"));
 }
 
+// A split of so many more is a search of its own; no model comes near.
+constexpr std::ptrdiff_t kMostBlocks = 4096;
+
 void check(const PlanRequest& request) {
   check_from_1("the number of ranks", request.ranks);
   check_from_1("the batch", request.batch);
   check_from_1("the number of plans wanted", request.most);
+  if (const auto blocks = std::ssize(request.profile.blocks); blocks > kMostBlocks) {
+    throw Error(ErrorCode::kUsage, cat("the model has ", blocks, " blocks; expected at most ",
+                                       kMostBlocks, "; try several layers as one block"));
+  }
   for (const int size : request.micro_batches) check_from_1("a micro-batch", size);
   if (request.ranks > request.machine.devices()) {
     throw Error(ErrorCode::kUsage,
@@ -77,9 +84,9 @@ class Search {
     return std::move(plans_);
   }
 
-  // Whether there is any plan.
-  [[nodiscard]] bool finds_one() && {
-    for (const Candidate& candidate : candidates(request_).possible) {
+  // Whether one of them can be.
+  [[nodiscard]] bool finds_one(const std::vector<Candidate>& candidates) && {
+    for (const Candidate& candidate : candidates) {
       std::vector<Draft> drafts;
       add_draft(candidate, drafts);
       for (Draft& draft : drafts) simulate_draft(draft);
@@ -93,8 +100,8 @@ class Search {
     return static_cast<int>(plans_.best.size()) >= request_.most;
   }
 
-  void refuse(const Draft& draft, const std::string& reason, double needed_bytes = 0) {
-    plans_.refused.push_back({draft.candidate, reason, draft.bound_s, needed_bytes});
+  void refuse(const Draft& draft, const std::string& reason) {
+    plans_.refused.push_back({draft.candidate, Obstacle::kSchedule, reason, draft.bound_s});
   }
 
   void add_draft(const Candidate& candidate, std::vector<Draft>& drafts) {
@@ -183,7 +190,9 @@ class Search {
     for (std::size_t worker = 0; worker < peaks.size(); ++worker) {
       if (peaks[worker] - limits[worker] > peaks[worst] - limits[worst]) worst = worker;
     }
-    refuse(draft, memory_reason(worst, peaks[worst], limits[worst]), peaks[worst]);
+    plans_.refused.push_back({draft.candidate, Obstacle::kMemory,
+                              memory_reason(worst, peaks[worst], limits[worst]), draft.bound_s,
+                              peaks[worst], peaks[worst] / limits[worst]});
   }
 
   // What messages on their way hold may be too much where the order alone fits.
@@ -305,22 +314,40 @@ class Search {
   std::map<std::tuple<int, int, int>, std::vector<int>> splits_;
 };
 
-bool fits_with(PlanRequest request, double factor) {
-  for (double& bytes : request.machine.memory_bytes) bytes *= factor;
-  request.machine.reserved_bytes *= factor;
-  return Search(request).finds_one();
+// Of those refused for memory, without split and recompute, the nearest to their limits.
+std::vector<Candidate> nearest_to_fit(std::vector<Refused> refused) {
+  constexpr std::size_t kMost = 16;
+  std::erase_if(refused, [](const Refused& one) { return one.obstacle != Obstacle::kMemory; });
+  std::ranges::stable_sort(refused, {}, &Refused::needed_memories);
+  std::vector<Candidate> nearest;
+  for (const Refused& one : refused) {
+    if (nearest.size() == kMost) break;
+    Candidate& candidate = nearest.emplace_back(one.candidate);
+    candidate.split.clear();
+    candidate.recomputed.clear();
+  }
+  return nearest;
 }
 
 // As many times the machine's memory, what is reserved left out, as some plan needs, to a percent;
-// 0 where more memory does not help.
-double needed_memory(const PlanRequest& request) {
-  constexpr double kMost = 1 << 20, kPrecision = 1.005;
-  if (request.machine.memory_bytes.empty() || !fits_with(request, kMost)) return 0;
+// 0 where more memory does not help. Looks at those alone that lack least.
+double needed_memory(const PlanRequest& request, const std::vector<Refused>& refused) {
+  const std::vector<Candidate> nearest = nearest_to_fit(refused);
+  const auto fits = [&](double factor) {
+    PlanRequest more = request;
+    for (double& bytes : more.machine.memory_bytes) bytes *= factor;
+    more.machine.reserved_bytes *= factor;
+    return Search(more).finds_one(nearest);
+  };
+  PlanRequest unlimited = request;
+  unlimited.machine.memory_bytes.clear();
+  if (nearest.empty() || !Search(unlimited).finds_one(nearest)) return 0;
+  constexpr double kPrecision = 1.005;
   double low = 1, high = 2;
-  while (!fits_with(request, high)) low = high, high *= 2;
+  while (!fits(high)) low = high, high *= 2;
   while (high / low > kPrecision) {
     const double middle = std::sqrt(low * high);
-    (fits_with(request, middle) ? high : low) = middle;
+    (fits(middle) ? high : low) = middle;
   }
   return high;
 }
@@ -331,7 +358,8 @@ Plans plan(const PlanRequest& request) {
   check(request);
   Plans plans = Search(request).run();
   if (!plans.best.empty()) return plans;
-  throw Error(ErrorCode::kUsage, no_plan_reason(plans, request, needed_memory(request)));
+  throw Error(ErrorCode::kUsage,
+              no_plan_reason(plans, request, needed_memory(request, plans.refused)));
 }
 
 }  // namespace chimera

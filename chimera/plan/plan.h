@@ -56,11 +56,16 @@ struct Plan {
   std::string why;  // one sentence
 };
 
+// What a candidate fails at, in the order of looking at it: the later, the nearer to a plan.
+enum class Obstacle { kBlocks, kBatch, kSize, kSchedule, kMemory };
+
 struct Refused {
   Candidate candidate;
+  Obstacle obstacle = Obstacle::kSchedule;
   std::string reason;       // one sentence
   double least_step_s = 0;  // it would have taken at least so long; 0: not known
-  double needed_bytes = 0;  // of the worker that lacks most, where memory is the reason; else 0
+  // Where memory is the reason: of the worker that lacks most, and that as so many times its limit.
+  double needed_bytes = 0, needed_memories = 0;
 };
 
 struct Plans {

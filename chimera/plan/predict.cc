@@ -18,13 +18,6 @@ Program lowered(Schedule schedule, const Candidate& candidate, ReducePolicy redu
   return lower(with_recompute(std::move(schedule), again), reduce);
 }
 
-void add_peaks(const Program& program, const Timeline& timeline, const MemoryModel& memory,
-               Prediction& prediction) {
-  for (const auto& levels : memory_levels(program, timeline, memory)) {
-    prediction.peak_bytes.push_back(peak_bytes(levels));
-  }
-}
-
 void add_busy(const Timeline& timeline, int steps, Prediction& prediction) {
   for (std::size_t worker = 0; worker < timeline.rows.size(); ++worker) {
     prediction.busy_s =
@@ -42,7 +35,7 @@ Prediction of_step(const Candidate& candidate, const PlanRequest& request) {
   prediction.bubble_ratio = idle_ratio(timeline, 1, prediction.step_s);
   prediction.limit_bytes = planned_limits(request.machine, layout);
   add_busy(timeline, 1, prediction);
-  add_peaks(program, timeline, layout_memory(request.profile, layout), prediction);
+  prediction.peak_bytes = worker_peaks(program, timeline, layout_memory(request.profile, layout));
   return prediction;
 }
 
@@ -65,7 +58,8 @@ Prediction of_steady_state(const Candidate& candidate, const PlanRequest& reques
   prediction.bubble_ratio = idle_ratio(state->timeline, state->steps, prediction.step_s);
   prediction.limit_bytes = planned_limits(request.machine, layout);
   add_busy(state->timeline, state->steps, prediction);
-  add_peaks(state->program, state->timeline, layout_memory(request.profile, layout), prediction);
+  prediction.peak_bytes =
+      worker_peaks(state->program, state->timeline, layout_memory(request.profile, layout));
   return prediction;
 }
 

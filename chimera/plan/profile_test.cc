@@ -5,6 +5,7 @@
 #include <string>
 
 #include "chimera/base/error.h"
+#include "chimera/plan/layer_csv.h"
 #include "chimera/plan/testing.h"
 
 namespace chimera {

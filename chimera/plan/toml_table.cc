@@ -10,6 +10,10 @@ namespace chimera {
 namespace {
 
 std::string seen(const toml::node& node) {
+  if (node.is_table()) return "a section";
+  if (const auto* array = node.as_array(); array != nullptr && node.is_array_of_tables()) {
+    return cat(array->size(), " sections");
+  }
   std::ostringstream out;
   node.visit([&](const auto& value) { out << value; });
   std::string text = out.str();

@@ -160,4 +160,13 @@ double peak_bytes(const std::vector<Level>& levels) {
   return peak;
 }
 
+std::vector<double> worker_peaks(const Program& program, const Timeline& timeline,
+                                 const MemoryModel& model) {
+  std::vector<double> peaks;
+  for (const auto& levels : memory_levels(program, timeline, model)) {
+    peaks.push_back(peak_bytes(levels));
+  }
+  return peaks;
+}
+
 }  // namespace chimera

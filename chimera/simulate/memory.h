@@ -37,4 +37,8 @@ struct MemoryModel {
 
 [[nodiscard]] double peak_bytes(const std::vector<Level>& levels);
 
+// The most that each worker holds in the timeline.
+[[nodiscard]] std::vector<double> worker_peaks(const Program& program, const Timeline& timeline,
+                                               const MemoryModel& model);
+
 }  // namespace chimera

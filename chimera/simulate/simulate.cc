@@ -16,7 +16,9 @@
 // max(ready, end of the sums before it on any member) for its cost. Which sum is next is known
 // when no worker can go on: whatever is begun later, is begun after one of the waiting sums ended,
 // and so is ready later than the first of them. So the walk goes as far as it can, the sum that was
-// ready first gets its times, and the walk goes on. Messages and sums do not slow each other.
+// ready first gets its times, and the walk goes on. Where a worker takes part in several at once
+// (Costs::reduces_at_once), each sum takes the place that is free first on every member. Messages
+// and sums do not slow each other.
 //
 // Tests: simulate_test.cc.
 #include "chimera/simulate/simulate.h"

@@ -147,11 +147,48 @@ TEST_F(Planning, PipelineMemoryIsALimitOfEachDevice) {
   // --memory counts where both are given, and may be a list.
   EXPECT_EQ(best({"--memory", "4", "--set", "pipeline.memory=0.375"}), free);
   EXPECT_EQ(best({"--memory", "4,4,4,4,4,4,4,4", "--set", "pipeline.memory=0.375"}), free);
-  EXPECT_EQ(load_config(plan, {}).pipeline.memory, "");
+  EXPECT_EQ(load_config(plan, {}).pipeline.memory, "4,4");
   // A machine that holds less is not made to hold more.
   EXPECT_EQ(best({"--set", "pipeline.memory=99"}), free);
   expect_error(run(words("plan", {"--ranks", "4", "--set", "pipeline.memory=1,1"})), 2,
                "pipeline.memory is '1,1', a number for each worker");
+}
+
+TEST_F(Planning, AnEmulationCountsWhatThePlanAllows) {
+  const std::string plan = file("plan.toml");
+  const auto limits = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"emulate", plan, "--json", "--steps", "2", "--stretch", "0.05"});
+    const Result result = run(more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return nlohmann::json::parse(result.out)["limit_bytes"].get<std::vector<double>>();
+  };
+  const auto planned = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--ranks", "8", "--stages", "4", "-o", plan});
+    EXPECT_EQ(run(words("plan", std::move(more))).code, 0);
+  };
+  planned({"--set", "pipeline.memory=0.5"});
+  EXPECT_EQ(limits({}), std::vector<double>(4, 0.5e9));
+  EXPECT_EQ(limits({"--memory", "3"}), std::vector<double>(4, 3e9));
+  // Of devices becomes of workers: the least of their devices in all groups.
+  planned({"--memory", "1,2,3,4,5,1.5,7,8"});
+  EXPECT_EQ(load_config(plan, {}).pipeline.memory, "1,1.5,3,4");
+  EXPECT_EQ(limits({}), (std::vector<double>{1e9, 1.5e9, 3e9, 4e9}));
+}
+
+TEST_F(Planning, AsynchronousPlansAreEmulatedForTheStepsAskedFor) {
+  const std::string plan = file("plan.toml");
+  ASSERT_EQ(run(words("plan", {"--ranks", "2", "--schedules", "pipedream-2bw", "--stages", "2",
+                               "-o", plan}))
+                .code,
+            0);
+  const auto steps = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"emulate", plan, "--json", "--stretch", "0.05"});
+    const Result result = run(more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return nlohmann::json::parse(result.out)["steps"].get<int>();
+  };
+  EXPECT_GT(steps({}), 3);
+  EXPECT_EQ(steps({"--steps", "3"}), 3);
 }
 
 TEST_F(Planning, WritesOverNothingThatItReads) {
@@ -174,6 +211,15 @@ TEST_F(Planning, RefusesWithOneLine) {
   refused({"--ranks", "4", "--memory", "0.001"}, "the least that would do is ");
   refused({"--ranks", "4", "--memory", "1,1"}, "each of the 8 devices");
   refused({"--ranks", "4", "--memory", "-1"}, "--memory is '-1'");
+  refused({"--ranks", "4", "--memory", "1e-9"}, "the least that would do is ");
+  refused({"--ranks", "4", "--memory", ""}, "--memory: expected a value");
+  refused({"--ranks", "4", "--machine", ""}, "--machine: expected a value");
+  refused({"--ranks", "4", "--set", "pipeline.memory=x"}, "expected gigabytes above 0, as 16\n");
+  refused({"--ranks", "8", "--batch", "1", "--stages", "4"},
+          "nearest is D=4 W=2: the batch of 1 sequences is no multiple of W x B = 2 x 1");
+  refused({"--ranks", "7", "--batch", "8", "--stages", "7", "--schedules", "chimera"},
+          "it needs an even number of stages, not 7; try other schedules");
+  refused({"--ranks", "4", "--set", "model.layers=5000"}, "the model has 5000 blocks");
   refused({"--ranks", "4", "--stages", "3"}, "the number of stages is 3");
   refused({"--ranks", "4", "--schedules", "chimerra"}, "did you mean 'chimera'");
   refused({"--ranks", "4", "--micro-batches", "16"}, "profile more sizes");
@@ -187,6 +233,7 @@ TEST_F(Planning, RefusesWithOneLine) {
         "devices_per_node = 1\n[p2p]\nlatency_s = 1e-6\n");
   refused({"--ranks", "4"}, "p2p: bytes_per_s is missing");
   expect_error(run({"emulate", config()}), 2, "no profile");
+  expect_error(run({"emulate", config(), "--stretch", "0"}), 2, "--stretch is 0");
   expect_error(run({"emulate", file("none.toml")}), 3, "none.toml");
 }
 
