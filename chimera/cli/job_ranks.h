@@ -15,6 +15,13 @@ namespace chimera {
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
+// The job of which this process is one of several, if any.
+[[nodiscard]] inline std::optional<LaunchedProcess> job_of_many() {
+  auto process = launched_process();
+  if (process && process->size < 2) process.reset();
+  return process;
+}
+
 // Of a job of several processes, each is a rank. Throws Error (kUsage) where --ranks says another
 // number.
 [[nodiscard]] inline int ranks_of_job(const LaunchedProcess& process,

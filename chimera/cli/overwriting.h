@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
+
+#include "chimera/base/error.h"
+#include "chimera/base/text.h"
 
 namespace chimera {
 
@@ -17,6 +21,14 @@ namespace chimera {
     std::error_code error;
     return std::filesystem::equivalent(path, file, error);
   });
+}
+
+// Throws Error (kUsage) where the option's path is one of the files.
+inline void refuse_overwriting(std::string_view option, const std::string& path,
+                               const std::vector<std::string>& files) {
+  if (!is_one_of(path, files)) return;
+  throw Error(ErrorCode::kUsage,
+              cat(option, " is '", path, "', which the run reads; name another file"));
 }
 
 }  // namespace chimera

@@ -69,14 +69,12 @@ std::string plan_config(Config config, const PlanOptions& options, const PlanReq
              print(options.inputs.planned(std::move(config), best.candidate, request.machine)));
 }
 
-// The plan would replace what it is made from.
-void refuse_overwriting(const PlanOptions& options, const std::optional<Config>& config) {
+std::vector<std::string> inputs_of(const PlanOptions& options,
+                                   const std::optional<Config>& config) {
   std::vector<std::string> inputs = {options.config, options.inputs.profile,
                                      options.inputs.machine};
   if (config) inputs.insert(inputs.end(), {config->plan.profile, config->plan.machine});
-  if (!is_one_of(options.output, inputs)) return;
-  throw Error(ErrorCode::kUsage, cat("--output is '", options.output,
-                                     "', which the plan is made from; name another file"));
+  return inputs;
 }
 
 int run_plan(const PlanOptions& options) {
@@ -89,7 +87,7 @@ int run_plan(const PlanOptions& options) {
                 "-o writes a configuration to train with, but none was given to begin with; name "
                 "one: chimera plan CONFIG ...");
   }
-  refuse_overwriting(options, config);
+  refuse_overwriting("--output", options.output, inputs_of(options, config));
   if (!options.output.empty()) check_writable(options.output);
   const PlanRequest request = request_of(options, config ? &*config : nullptr);
   const Plans plans = plan(request);

@@ -17,6 +17,7 @@
 #include "chimera/base/text.h"
 #include "chimera/cli/job_ranks.h"
 #include "chimera/cli/mode.h"
+#include "chimera/cli/overwriting.h"
 #include "chimera/job/config.h"
 #include "chimera/job/model_profile.h"
 #include "chimera/plan/layer_csv.h"
@@ -72,14 +73,6 @@ Profile from_csv(const ProfileOptions& options) {
 // ---- our own
 
 #ifdef CHIMERA_TORCH
-// 1, 2, 4 and so on to the configured size.
-std::vector<int> usual_sizes(int micro_batch) {
-  std::vector<int> sizes;
-  for (int size = 1; size < micro_batch; size *= 2) sizes.push_back(size);
-  sizes.push_back(micro_batch);
-  return sizes;
-}
-
 std::vector<int> sizes_of(const ProfileOptions& options, const Config& config) {
   if (options.micro_batches.empty()) return usual_sizes(config.pipeline.micro_batch);
   std::set<int> sizes;
@@ -110,15 +103,14 @@ std::optional<Profile> measured(const ProfileOptions& options) {
   }
   check_range("--repeats", options.repeats, kMostRepeats);
   const Config config = with_vocabulary(load_config(options.config, options.overrides));
-  const auto process = launched_process();
-  const bool in_processes = process && process->size > 1;
+  const auto job = job_of_many();
   const MeasureOptions measure{.sizes = sizes_of(options, config),
                                .repeats = options.repeats,
-                               .ranks = in_processes ? ranks_of_job(*process, options.ranks)
-                                                     : options.ranks.value_or(usual_ranks(config)),
-                               .in_processes = in_processes};
+                               .ranks = job ? ranks_of_job(*job, options.ranks)
+                                            : options.ranks.value_or(usual_ranks(config)),
+                               .in_processes = job.has_value()};
   check_range("--ranks", measure.ranks, kMostRanks);
-  if (!in_processes || process->rank == 0) check_writable(options.output);
+  if (!job || job->rank == 0) check_writable(options.output);
   return measure_profile(config, measure);
 }
 #else
@@ -130,6 +122,7 @@ std::optional<Profile> measured(const ProfileOptions&) {
 #endif
 
 int run_profile(const ProfileOptions& options) {
+  refuse_overwriting("--output", options.output, {options.config, options.csv});
   const auto profile = options.csv.empty() ? measured(options) : from_csv(options);
   if (!profile) return kOk;
   write_file(options.output, print(*profile));

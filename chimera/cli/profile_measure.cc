@@ -140,6 +140,13 @@ void print_link(const char* what, const std::optional<LinkFit>& fit,
 
 }  // namespace
 
+std::vector<int> usual_sizes(int most) {
+  std::vector<int> sizes;
+  for (int size = 1; size < most; size *= 2) sizes.push_back(size);
+  sizes.push_back(most);
+  return sizes;
+}
+
 Config with_vocabulary(Config config) {
   if (config.model.vocabulary == 0) {
     config.model.vocabulary = static_cast<int>(open_data(config).vocabulary());

@@ -18,6 +18,9 @@ struct MeasureOptions {
   bool in_processes = false;
 };
 
+// 1, 2, 4 and so on to `most`, which is the last.
+[[nodiscard]] std::vector<int> usual_sizes(int most);
+
 // Prints a table to standard output. The model's vocabulary is known. In an MPI job all processes
 // call it alike, and rank 0 alone prints and gets the profile. Throws Error.
 [[nodiscard]] std::optional<Profile> measure_profile(const Config& config,

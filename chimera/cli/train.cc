@@ -13,6 +13,7 @@
 #include "chimera/base/heap.h"
 #include "chimera/base/host.h"
 #include "chimera/base/text.h"
+#include "chimera/cli/job_ranks.h"
 #include "chimera/cli/mode.h"
 #include "chimera/cli/overwriting.h"
 #include "chimera/cli/restarts.h"
@@ -52,19 +53,15 @@ struct TrainOptions {
 
 // ---- what is refused before the start
 
-// Outputs would replace what the run reads, or each other.
-void refuse_overwriting(const TrainOptions& options, const Config& config) {
+// Outputs must replace neither what the run reads, nor each other.
+void check_outputs(const TrainOptions& options, const Config& config) {
   std::vector<std::string> inputs = {options.config, config.data.text};
   if (const auto schedule = schedule_file(config.pipeline)) inputs.push_back(*schedule);
-  const auto refuse = [](std::string_view option, const std::string& path, const char* what) {
-    throw Error(ErrorCode::kUsage, cat(option, " is '", path, "', ", what, "; name another file"));
-  };
-  for (const auto& [option, path] :
-       {std::pair("--log", options.log), std::pair("--timeline", options.timeline)}) {
-    if (is_one_of(path, inputs)) refuse(option, path, "which the run reads");
-  }
+  refuse_overwriting("--log", options.log, inputs);
+  refuse_overwriting("--timeline", options.timeline, inputs);
   if (!options.log.empty() && options.log == options.timeline) {
-    refuse("--timeline", options.timeline, "which is the log, too");
+    throw Error(ErrorCode::kUsage, cat("--timeline is '", options.timeline,
+                                       "', which is the log, too; name another file"));
   }
 }
 
@@ -81,7 +78,7 @@ void check_timeline_name(const std::string& path) {
 
 // Of the process that writes them.
 void prepare_outputs(const TrainOptions& options, const Config& config) {
-  refuse_overwriting(options, config);
+  check_outputs(options, config);
   if (!options.save.empty()) prepare_folder(options.save);
   check_timeline_name(options.timeline);
 }
@@ -237,17 +234,15 @@ void train_in_processes(const TrainOptions& options, const Config& config) {
 
 // Whether this process is one of several of a job.
 bool uses_processes(const PipelineConfig& pipeline) {
-  const auto process = launched_process();
-  const bool is_one_of_many = process && process->size > 1;
+  const auto job = job_of_many();
   if (pipeline.transport == "mpi") return true;
-  if (pipeline.transport == "local" && is_one_of_many) {
-    throw Error(
-        ErrorCode::kUsage,
-        cat("pipeline.transport is local, but ", process->launcher, " started ", process->size,
-            " processes, and each would train by itself; set pipeline.transport=mpi, or "
-            "start one process"));
+  if (pipeline.transport == "local" && job) {
+    throw Error(ErrorCode::kUsage,
+                cat("pipeline.transport is local, but ", job->launcher, " started ", job->size,
+                    " processes, and each would train by itself; set pipeline.transport=mpi, or "
+                    "start one process"));
   }
-  return is_one_of_many;
+  return job.has_value();
 }
 
 // ---- starting again (--restarts)
@@ -268,7 +263,7 @@ std::vector<std::string> arguments_of(const TrainOptions& options) {
 }
 
 int train_with_restarts(const TrainOptions& options, const Config& config) {
-  if (const auto process = launched_process(); process && process->size > 1) {
+  if (const auto process = job_of_many()) {
     throw Error(
         ErrorCode::kUsage,
         cat("--restarts is ", options.restarts, ", but ", process->launcher,

@@ -16,36 +16,23 @@ namespace {
 // A few sizes, so that measuring takes seconds.
 constexpr int kLargestSize = 16, kRepeats = 8;
 
-std::vector<int> sizes_for(int batch) {
-  std::vector<int> sizes;
-  for (int size = 1; size <= std::min(batch, kLargestSize); size *= 2) sizes.push_back(size);
-  return sizes;
-}
-
 int ranks_for(const AutoOptions& options) {
-  if (const auto process = launched_process(); process && process->size > 1) {
-    return ranks_of_job(*process, options.ranks);
-  }
+  if (const auto job = job_of_many()) return ranks_of_job(*job, options.ranks);
   const int ranks = options.ranks.value_or(cores());
   if (ranks >= 1) return ranks;
   throw Error(ErrorCode::kUsage, cat("--ranks is ", ranks, "; expected at least 1"));
-}
-
-bool is_one_of_many() {
-  const auto process = launched_process();
-  return process && process->size > 1;
 }
 
 Profile profile_or_measure(const Config& config, const AutoOptions& options, int ranks) {
   if (!options.inputs.profile.empty() || !config.plan.profile.empty()) {
     return options.inputs.load_profile(&config);
   }
-  if (is_one_of_many()) {
+  if (job_of_many()) {
     throw Error(ErrorCode::kUsage,
                 "--auto in several processes needs --profile FILE, for all of them must plan the "
                 "same; measure it first: chimera profile CONFIG -o FILE");
   }
-  const MeasureOptions measure{.sizes = sizes_for(config.train.batch),
+  const MeasureOptions measure{.sizes = usual_sizes(std::min(config.train.batch, kLargestSize)),
                                .repeats = kRepeats,
                                .ranks = std::min(ranks, cores())};
   return profile_for(config, measure_profile(with_vocabulary(config), measure).value(),
@@ -80,7 +67,7 @@ Config auto_planned(Config config, const AutoOptions& options) {
   const PlanRequest request = plan_request(config, std::move(profile), std::move(machine), ranks);
   const Plans plans = plan(request);
   const Plan& best = plans.best.front();
-  if (!is_one_of_many() || launched_process()->rank == 0) {
+  if (const auto job = job_of_many(); !job || job->rank == 0) {
     std::cout << "plan        " << describe(best.candidate) << ", split "
               << join(best.candidate.split, ",") << ": " << best.prediction.step_s << " s a step; "
               << best.why << "\n";

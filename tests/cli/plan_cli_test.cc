@@ -194,7 +194,7 @@ TEST_F(Planning, AsynchronousPlansAreEmulatedForTheStepsAskedFor) {
 TEST_F(Planning, WritesOverNothingThatItReads) {
   for (const std::string& input : {file("c.toml"), file("p.toml"), file("./m.toml")}) {
     const std::string before = read(input);
-    expect_error(run(words("plan", {"--ranks", "2", "-o", input})), 2, "is made from");
+    expect_error(run(words("plan", {"--ranks", "2", "-o", input})), 2, "which the run reads");
     EXPECT_EQ(read(input), before);
   }
 }

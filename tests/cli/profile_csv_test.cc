@@ -40,6 +40,9 @@ TEST(ProfileCsv, RefusesWhatDoesNotFit) {
       "--blocks is 0");
   expect_error(run({"profile", "a.toml", "--from-csv", csv, "--message-bytes", "1", "-o", out}), 2,
                "leave one out");
+  expect_error(run({"profile", "--from-csv", csv, "--message-bytes", "1", "-o", csv}), 2,
+               "which the run reads");
+  EXPECT_EQ(read(csv), kTable);
   write(csv, "bs,time_f\n4,1\n");
   expect_error(run({"profile", "--from-csv", csv, "--message-bytes", "1", "-o", out}), 3,
                "mem_param");
