@@ -40,7 +40,7 @@ struct ProfileOptions {
   std::string output;
 };
 
-constexpr int kMostRepeats = 10'000, kMostRanks = 256, kMostBlocks = 1'000'000;
+constexpr int kMostRepeats = 10'000, kMostRanks = 256;
 
 void check_range(std::string_view option, int value, int most) {
   if (value >= 1 && value <= most) return;

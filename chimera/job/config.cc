@@ -14,6 +14,7 @@
 
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
+#include "chimera/base/number.h"
 #include "chimera/base/text.h"
 #include "chimera/generate/generate.h"
 #include "chimera/schedule/lower.h"
@@ -91,17 +92,13 @@ std::string read_split(std::string_view key, const toml::node& node) {
   return join(blocks, ",");
 }
 
-std::string exact(double value) {
-  std::ostringstream out;
-  out << toml::value<double>(value);
-  return out.str();
-}
-
 // Numbers parted by commas may be a text, an array or one number; a text may be a word, too.
 std::string read_numbers(std::string_view key, const toml::node& node) {
   const auto number = [&](const toml::node& element) {
     if (!element.is_number()) refuse(key, seen(element), "numbers parted by commas");
-    return seen(element);  // the range is for whoever knows what they mean
+    const auto* value = element.as_floating_point();
+    // The range is for whoever knows what they mean.
+    return value == nullptr ? seen(element) : exact_text(value->get());
   };
   if (node.is_string()) return read_string(key, node);
   const auto* array = node.as_array();
@@ -161,7 +158,7 @@ Key number(std::string_view section, std::string_view name, std::string_view hel
           [=](Config& config, std::string_view key, const toml::node& node) {
             at(config) = read_number(key, node, low, open);
           },
-          [=](const Config& config) { return exact(at(config)); }};
+          [=](const Config& config) { return exact_text(at(config)); }};
 }
 
 template <class At>

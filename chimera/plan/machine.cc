@@ -6,6 +6,7 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/file.h"
+#include "chimera/base/number.h"
 #include "chimera/base/text.h"
 #include "chimera/plan/toml_table.h"
 
@@ -100,11 +101,35 @@ void read_links(TomlTable table, Link& within, Link& between) {
   table.finish();
 }
 
+void read_devices(TomlTable& table, Machine& machine) {
+  constexpr std::int64_t kMost = 1 << 20;
+  machine.nodes = static_cast<int>(table.integer("nodes", 1, kMost));
+  machine.devices_per_node = static_cast<int>(table.integer("devices_per_node", 1, kMost));
+  if (machine.devices_per_node > kMost / machine.nodes) {
+    table.refuse("nodes", cat("at most ", kMost, " devices in all"));
+  }
+}
+
+void read_memory(TomlTable& table, Machine& machine) {
+  machine.memory_bytes = table.numbers("memory_gb");
+  for (double& bytes : machine.memory_bytes) bytes *= kGiga;
+  const auto limits = std::ssize(machine.memory_bytes);
+  if (limits > 1 && limits != machine.devices()) {
+    table.refuse("memory_gb",
+                 cat("one number, or one for each of the ", machine.devices(), " devices"));
+  }
+  machine.reserved_bytes = kGiga * table.number("reserved_gb", false, 0.0);
+  const auto least = std::min_element(machine.memory_bytes.begin(), machine.memory_bytes.end());
+  if (least != machine.memory_bytes.end() && *least <= machine.reserved_bytes) {
+    table.refuse("reserved_gb", "less than memory_gb");
+  }
+}
+
 void print_machine_links(std::ostream& out, std::string_view name, const Link& within,
                          const Link& between) {
   const auto one = [&](std::string_view part, const Link& link) {
-    out << "\n[" << name << part << "]\nlatency_s = " << toml_number(link.latency_s)
-        << "\nbytes_per_s = " << toml_number(link.bandwidth) << "\n";
+    out << "\n[" << name << part << "]\nlatency_s = " << exact_text(link.latency_s)
+        << "\nbytes_per_s = " << exact_text(link.bandwidth) << "\n";
   };
   if (within == between) return one("", within);
   one(".within", within);
@@ -129,29 +154,11 @@ Machine parse_machine(std::string_view text, std::string_view source) {
   const toml::table parsed = parse_toml_text(text, source);
   TomlTable table(parsed, std::string(source));
   if (table.text("format") != kMachineFormat) table.refuse("format", toml_text(kMachineFormat));
-  constexpr std::int64_t kMostDevices = 1 << 20;
   Machine machine;
   machine.name = table.text("name");
   machine.source = table.text("source");
-  const std::int64_t nodes = table.integer("nodes", 1);
-  const std::int64_t each = table.integer("devices_per_node", 1);
-  if (nodes > kMostDevices || each > kMostDevices / nodes) {
-    table.refuse("nodes", cat("at most ", kMostDevices, " devices in all"));
-  }
-  machine.nodes = static_cast<int>(nodes);
-  machine.devices_per_node = static_cast<int>(each);
-  machine.memory_bytes = table.numbers("memory_gb");
-  for (double& bytes : machine.memory_bytes) bytes *= kGiga;
-  const auto limits = std::ssize(machine.memory_bytes);
-  if (limits > 1 && limits != machine.devices()) {
-    table.refuse("memory_gb",
-                 cat("one number, or one for each of the ", machine.devices(), " devices"));
-  }
-  machine.reserved_bytes = kGiga * table.number("reserved_gb", false, 0.0);
-  const auto least = std::min_element(machine.memory_bytes.begin(), machine.memory_bytes.end());
-  if (least != machine.memory_bytes.end() && *least <= machine.reserved_bytes) {
-    table.refuse("reserved_gb", "less than memory_gb");
-  }
+  read_devices(table, machine);
+  read_memory(table, machine);
   machine.time_scale = table.number("time_scale", true, 1.0);
   machine.action_s = table.number("action_s", false, 0.0);
   read_links(table.table("p2p"), machine.within.p2p, machine.between.p2p);
@@ -159,11 +166,8 @@ Machine parse_machine(std::string_view text, std::string_view source) {
   machine.reduce_by = read_all_reduce(table);
   machine.reduce_start_s = table.number("all_reduce_start_s", false, 0.0);
   constexpr std::int64_t kMostAtOnce = 1 << 10;
-  const std::int64_t at_once = table.integer("all_reduces_at_once", 1, 1);
-  if (at_once > kMostAtOnce) {
-    table.refuse("all_reduces_at_once", cat("a whole number from 1 to ", kMostAtOnce));
-  }
-  machine.reduces_at_once = static_cast<int>(at_once);
+  machine.reduces_at_once =
+      static_cast<int>(table.integer("all_reduces_at_once", 1, kMostAtOnce, 1));
   table.finish();
   return machine;
 }
@@ -174,7 +178,7 @@ std::string print(const Machine& machine) {
       << "\nsource = " << toml_text(machine.source) << "\nnodes = " << machine.nodes
       << "\ndevices_per_node = " << machine.devices_per_node << "\n";
   std::vector<std::string> memory;
-  for (const double bytes : machine.memory_bytes) memory.push_back(toml_number(bytes / kGiga));
+  for (const double bytes : machine.memory_bytes) memory.push_back(exact_text(bytes / kGiga));
   if (memory.size() == 1) out << "memory_gb = " << memory.front() << "\n";
   if (memory.size() > 1) out << "memory_gb = [" << join(memory) << "]\n";
   if (machine.reduce_by != AllReduce::kRabenseifner) {
@@ -182,14 +186,14 @@ std::string print(const Machine& machine) {
         << "\n";
   }
   if (machine.reduce_start_s > 0) {
-    out << "all_reduce_start_s = " << toml_number(machine.reduce_start_s) << "\n";
+    out << "all_reduce_start_s = " << exact_text(machine.reduce_start_s) << "\n";
   }
   if (machine.reduces_at_once > 1) {
     out << "all_reduces_at_once = " << machine.reduces_at_once << "\n";
   }
-  out << "reserved_gb = " << toml_number(machine.reserved_bytes / kGiga)
-      << "\ntime_scale = " << toml_number(machine.time_scale)
-      << "\naction_s = " << toml_number(machine.action_s) << "\n";
+  out << "reserved_gb = " << exact_text(machine.reserved_bytes / kGiga)
+      << "\ntime_scale = " << exact_text(machine.time_scale)
+      << "\naction_s = " << exact_text(machine.action_s) << "\n";
   print_machine_links(out, "p2p", machine.within.p2p, machine.between.p2p);
   print_machine_links(out, "all_reduce", machine.within.reduce, machine.between.reduce);
   return out.str();

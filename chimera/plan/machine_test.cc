@@ -89,7 +89,8 @@ TEST(Machine, RefusalsNameFileKeyAndValue) {
   const std::vector<Case> cases = {
       {changed("nodes = 2", "nodes = 0"), "m.toml: nodes is 0"},
       {changed("nodes = 2", "nodes = -3"), "m.toml: nodes is -3"},
-      {changed("nodes = 2", "nodes = 9999999"), "at most"},
+      {changed("nodes = 2", "nodes = 9999999"), "from 1 to 1048576"},
+      {changed("nodes = 2", "nodes = 1000000"), "at most 1048576 devices in all"},
       {changed("nodes = 2", "nods = 2"), "nodes is missing"},
       {changed("name =", "colour = 1\nname ="), "unknown key 'colour'"},
       {changed("[10, 10, 6, 10]", "[10, 10]"), "one for each of the 4 devices"},

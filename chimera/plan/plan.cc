@@ -28,9 +28,6 @@ void check_from_1(std::string_view what, int seen) {
   throw Error(ErrorCode::kUsage, cat(what, " is ", seen, "; expected a whole number from 1"));
 }
 
-// A split of so many more is a search of its own; no model comes near.
-constexpr std::ptrdiff_t kMostBlocks = 4096;
-
 void check(const PlanRequest& request) {
   check_from_1("the number of ranks", request.ranks);
   check_from_1("the batch", request.batch);

@@ -19,6 +19,7 @@ namespace {
 constexpr std::string_view kProfileFormat = "chimera-profile-1";
 
 constexpr int kMostSequences = 1 << 30;
+constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
 
 // Each number of a point, by its name in the file.
 struct PointField {
@@ -55,11 +56,7 @@ constexpr auto kKindFields = std::to_array<KindField>({
 
 LayerPoint read_point(TomlTable table) {
   LayerPoint point;
-  const std::int64_t sequences = table.integer("sequences", 1);
-  if (sequences > kMostSequences) {
-    table.refuse("sequences", cat("a whole number from 1 to ", kMostSequences));
-  }
-  point.sequences = static_cast<int>(sequences);
+  point.sequences = static_cast<int>(table.integer("sequences", 1, kMostSequences));
   for (const PointField& field : kPointFields) {
     point.*field.member =
         table.number(field.name, false, field.optional ? std::optional(0.0) : std::nullopt);
@@ -74,7 +71,7 @@ LayerPoint read_point(TomlTable table) {
 LayerKind read_kind(TomlTable table) {
   LayerKind kind;
   kind.name = table.text("name");
-  kind.parameters = table.integer("parameters", 0);
+  kind.parameters = table.integer("parameters", 0, kMostParameters);
   for (const KindField& field : kKindFields) kind.*field.member = table.number(field.name, false);
   for (TomlTable& point : table.tables("point"))
     kind.points.push_back(read_point(std::move(point)));
@@ -86,6 +83,43 @@ LayerKind read_kind(TomlTable table) {
     table.refuse("point", "points with ascending sequences");
   }
   return kind;
+}
+
+void read_kinds(TomlTable& table, Profile& profile) {
+  for (TomlTable& layer : table.tables("layer")) {
+    LayerKind kind = read_kind(std::move(layer));
+    if (std::ranges::count(profile.kinds, kind.name, &LayerKind::name) > 0) {
+      table.refuse("layer", cat("kinds of different names, but two are '", kind.name, "'"));
+    }
+    profile.kinds.push_back(std::move(kind));
+  }
+}
+
+void check_names(const TomlTable& table, const Profile& profile) {
+  if (profile.blocks.empty()) table.refuse("blocks", "at least one block");
+  if (std::ssize(profile.blocks) > kMostBlocks) {
+    table.refuse("blocks", cat("at most ", kMostBlocks, " blocks"));
+  }
+  const auto check = [&](std::string_view key, const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      if (std::ranges::count(profile.kinds, name, &LayerKind::name) > 0) continue;
+      table.refuse(key, cat("names of the [[layer]]s, but none is '", name, "'"));
+    }
+  };
+  check("first", profile.first);
+  check("blocks", profile.blocks);
+  check("last", profile.last);
+  check("each", profile.each);
+}
+
+// What two ends share, each of them has.
+void check_shared(const TomlTable& table, const Profile& profile) {
+  for (const auto* names : {&profile.first, &profile.last}) {
+    std::int64_t parameters = 0;
+    for (const std::string& name : *names) parameters += profile.kind(name).parameters;
+    if (profile.shared_parameters <= parameters) continue;
+    table.refuse("shared_parameters", "at most the parameters of the first and of the last layers");
+  }
 }
 
 LinkFit read_fit(TomlTable table) {
@@ -100,17 +134,19 @@ LinkFit read_fit(TomlTable table) {
 
 // Blocks may be many, so a name that repeats is written once with its count: "64 block".
 std::vector<std::string> read_names(TomlTable& table, std::string_view key) {
-  constexpr int kMost = 1'000'000;
   std::vector<std::string> names;
   for (const std::string& word : table.texts(key)) {
     const auto blank = word.find(' ');
     const auto count = parse_number<int>(std::string_view(word).substr(0, blank));
     if (blank == std::string::npos) {
       names.push_back(word);
-    } else if (count && *count > 0 && *count <= kMost) {
+    } else if (count && *count > 0 && *count <= kMostBlocks) {
       names.insert(names.end(), static_cast<std::size_t>(*count), word.substr(blank + 1));
     } else {
-      table.refuse(key, "names of kinds, with a count before those that repeat: \"64 block\"");
+      table.refuse(
+          key,
+          cat("names of kinds, with a count before those that repeat, as \"64 block\", of at most ",
+              kMostBlocks));
     }
   }
   return names;
@@ -129,22 +165,22 @@ std::vector<std::string> fold(const std::vector<std::string>& names) {
 }
 
 void print_fit(std::ostream& out, std::string_view name, const LinkFit& fit) {
-  out << "\n[" << name << "]\nlatency_s = " << toml_number(fit.link.latency_s)
-      << "\nbytes_per_s = " << toml_number(fit.link.bandwidth)
-      << "\nmean_error = " << toml_number(fit.mean_error)
-      << "\nworst_error = " << toml_number(fit.worst_error) << "\n";
+  out << "\n[" << name << "]\nlatency_s = " << exact_text(fit.link.latency_s)
+      << "\nbytes_per_s = " << exact_text(fit.link.bandwidth)
+      << "\nmean_error = " << exact_text(fit.mean_error)
+      << "\nworst_error = " << exact_text(fit.worst_error) << "\n";
 }
 
 void print_kind(std::ostream& out, const LayerKind& kind) {
   out << "\n[[layer]]\nname = " << toml_text(kind.name) << "\nparameters = " << kind.parameters
       << "\n";
   for (const KindField& field : kKindFields) {
-    out << field.name << " = " << toml_number(kind.*field.member) << "\n";
+    out << field.name << " = " << exact_text(kind.*field.member) << "\n";
   }
   for (const LayerPoint& point : kind.points) {
     out << "\n[[layer.point]]\nsequences = " << point.sequences << "\n";
     for (const PointField& field : kPointFields) {
-      out << field.name << " = " << toml_number(point.*field.member) << "\n";
+      out << field.name << " = " << exact_text(point.*field.member) << "\n";
     }
   }
 }
@@ -233,33 +269,15 @@ Profile parse_profile(std::string_view text, std::string_view source) {
   if (table.has("each")) profile.each = read_names(table, "each");
   profile.step_s = table.number("step_s", false);
   profile.tokens_bytes = table.number("tokens_bytes", false, 0);
-  profile.shared_parameters = table.integer("shared_parameters", 0, 0);
+  profile.shared_parameters = table.integer("shared_parameters", 0, kMostParameters, 0);
   TomlTable model = table.table("model");
   for (const std::string& key : model.keys()) profile.model[key] = model.text(key);
   if (table.has("p2p")) profile.p2p = read_fit(table.table("p2p"));
   if (table.has("all_reduce")) profile.reduce = read_fit(table.table("all_reduce"));
-  for (TomlTable& layer : table.tables("layer")) {
-    profile.kinds.push_back(read_kind(std::move(layer)));
-    for (std::size_t i = 0; i + 1 < profile.kinds.size(); ++i) {
-      if (profile.kinds[i].name == profile.kinds.back().name) {
-        table.refuse("layer", cat("kinds of different names, but two are '",
-                                  profile.kinds.back().name, "'"));
-      }
-    }
-  }
+  read_kinds(table, profile);
   table.finish();
-  if (profile.blocks.empty()) table.refuse("blocks", "at least one block");
-  for (const auto* names : {&profile.first, &profile.blocks, &profile.last, &profile.each}) {
-    for (const std::string& name : *names) (void)profile.kind(name);
-  }
-  for (const auto* names : {&profile.first, &profile.last}) {
-    std::int64_t parameters = 0;
-    for (const std::string& name : *names) parameters += profile.kind(name).parameters;
-    if (profile.shared_parameters > parameters) {
-      table.refuse("shared_parameters",
-                   "at most the parameters of the first and of the last layers");
-    }
-  }
+  check_names(table, profile);
+  check_shared(table, profile);
   return profile;
 }
 
@@ -271,8 +289,8 @@ std::string print(const Profile& profile) {
       << "\nsource = " << toml_text(profile.source) << "\nfirst = [" << join(fold(profile.first))
       << "]\nblocks = [" << join(fold(profile.blocks)) << "]\nlast = [" << join(fold(profile.last))
       << "]\neach = [" << join(fold(profile.each))
-      << "]\ntokens_bytes = " << toml_number(profile.tokens_bytes)
-      << "\nstep_s = " << toml_number(profile.step_s)
+      << "]\ntokens_bytes = " << exact_text(profile.tokens_bytes)
+      << "\nstep_s = " << exact_text(profile.step_s)
       << "\nshared_parameters = " << profile.shared_parameters << "\n\n[model]\n";
   for (const auto& [key, value] : profile.model) out << key << " = " << toml_text(value) << "\n";
   if (profile.p2p) print_fit(out, "p2p", *profile.p2p);

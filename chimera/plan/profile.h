@@ -69,6 +69,9 @@ struct SizedTime {
 // otherwise, and for a line that falls.
 [[nodiscard]] LinkFit fit_link(const std::vector<SizedTime>& points);
 
+// A model of more is cut another way: several of its layers as one.
+inline constexpr int kMostBlocks = 4096;
+
 struct Profile {
   std::string device, source;                // in words
   std::map<std::string, std::string> model;  // keys of [model] that times depend on: not layers

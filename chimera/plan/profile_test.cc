@@ -57,7 +57,7 @@ TEST(Profile, RefusalsNameFileKeyAndValue) {
       {changed("parameters = 4000000", "parameters = -1"), "parameters is -1"},
       {changed("forward_s", "forwards_s"), "p.toml: layer 1: point 1: forward_s is missing"},
       {changed("step_bytes = 0.0", "step_bytes = 2e300"), "; expected a number from 0 to 1e+15"},
-      {changed("2 block", "2 blok"), "no layers of kind 'blok'"},
+      {changed("2 block", "2 blok"), "none is 'blok'"},
       {changed("2 block", "x block"), "with a count before"},
       {changed("'2 block'", ""), "at least one block"},
       {changed("device", "devise"), "device is missing"},

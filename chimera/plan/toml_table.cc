@@ -43,12 +43,6 @@ toml::table parse_toml_text(std::string_view text, std::string_view source) {
   }
 }
 
-std::string toml_number(double value) {
-  std::ostringstream out;
-  out << toml::value<double>(value);
-  return out.str();
-}
-
 std::string toml_text(std::string_view text) {
   std::ostringstream out;
   out << toml::value<std::string>(std::string(text));
@@ -78,13 +72,13 @@ double TomlTable::number(std::string_view key, bool open, std::optional<double> 
   return *value;
 }
 
-std::int64_t TomlTable::integer(std::string_view key, std::int64_t low,
+std::int64_t TomlTable::integer(std::string_view key, std::int64_t low, std::int64_t high,
                                 std::optional<std::int64_t> fallback) {
   const toml::node* node = find(key, false);
   if (node == nullptr && fallback) return *fallback;
   const auto* value = node == nullptr ? nullptr : node->as_integer();
-  if (value == nullptr || value->get() < low || value->get() > std::int64_t{1} << 50) {
-    refuse(key, cat("a whole number from ", low));
+  if (value == nullptr || value->get() < low || value->get() > high) {
+    refuse(key, cat("a whole number from ", low, " to ", high));
   }
   return value->get();
 }

@@ -15,8 +15,7 @@ namespace chimera {
 // Throws Error (kUsage) with the line of a syntax error.
 [[nodiscard]] toml::table parse_toml_text(std::string_view text, std::string_view source);
 
-// A value as TOML writes it: every digit that matters, quotes and escapes.
-[[nodiscard]] std::string toml_number(double value);
+// A text as TOML writes it, with quotes and escapes.
 [[nodiscard]] std::string toml_text(std::string_view text);
 
 class TomlTable {
@@ -30,7 +29,7 @@ class TomlTable {
   // Without a fallback the key must be there. From 0, or `open`, above 0; neither so large nor so
   // small that times and bytes made of it overflow (1e15, 1e-15).
   [[nodiscard]] double number(std::string_view key, bool open, std::optional<double> fallback = {});
-  [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t low,
+  [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high,
                                      std::optional<std::int64_t> fallback = {});
   [[nodiscard]] std::string text(std::string_view key, std::optional<std::string> fallback = {});
   [[nodiscard]] std::vector<std::string> texts(std::string_view key);
