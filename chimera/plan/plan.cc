@@ -11,14 +11,14 @@
 #include <tuple>
 
 #include "chimera/base/error.h"
-#include "chimera/base/index.h"
 #include "chimera/base/text.h"
 #include "chimera/plan/bounds.h"
 #include "chimera/plan/candidates.h"
+#include "chimera/plan/draft.h"
 #include "chimera/plan/explain.h"
 #include "chimera/plan/fitting.h"
 #include "chimera/plan/partition.h"
-#include "chimera/schedule/schedule.h"
+#include "chimera/plan/refine.h"
 
 namespace chimera {
 namespace {
@@ -50,15 +50,6 @@ void check(const PlanRequest& request) {
   }
   for (const std::string& name : request.schedules) (void)generator(name);
 }
-
-// A candidate whose order is known.
-struct Draft {
-  Candidate candidate = {};
-  Placement placement = {};
-  Rows rows = {};
-  int steps = 1;  // that the rows have
-  double bound_s = 0;
-};
 
 class Search {
  public:
@@ -104,7 +95,7 @@ class Search {
   void add_draft(const Candidate& candidate, std::vector<Draft>& drafts) {
     Draft draft{.candidate = candidate};
     try {
-      order(draft);
+      draft = ordered(candidate, request_.reduce);
     } catch (const Error& error) {
       refuse(draft, error.what());
       return;
@@ -112,21 +103,6 @@ class Search {
     draft.candidate.split = balanced(draft);
     if (!fit(draft, 0)) return;
     drafts.push_back(std::move(draft));
-  }
-
-  // An asynchronous schedule is looked at over as many steps as fill it.
-  void order(Draft& draft) const {
-    const Candidate& candidate = draft.candidate;
-    if (!candidate.generator->asynchronous) {
-      Schedule schedule = generate(candidate.generator->name, candidate.spec);
-      draft.placement = std::move(schedule.placement);
-      draft.rows = std::move(schedule.rows);
-      return;
-    }
-    draft.steps = 2 + 2 * candidate.spec.stages / candidate.spec.micros;
-    Program program = candidate_program(candidate, request_.reduce, draft.steps);
-    draft.placement = std::move(program.source.placement);
-    draft.rows = std::move(program.rows);
   }
 
   // Depends on D, B and the placement alone.
@@ -152,16 +128,6 @@ class Search {
     return loads;
   }
 
-  [[nodiscard]] Costs costs_of(const Candidate& candidate, const Placement& placement) const {
-    return layout_costs(request_.profile, request_.machine, candidate_layout(candidate, placement));
-  }
-
-  [[nodiscard]] double least_step_s(const RowWork& work, const Candidate& candidate,
-                                    const Placement& placement) const {
-    return work.least_step_s(placement, costs_of(candidate, placement), candidate.recomputed,
-                             request_.barrier && !candidate.generator->asynchronous);
-  }
-
   // Chooses recompute from `least` blocks a stage, another split where that one does not fit, and
   // the bound; false: refused.
   bool fit(Draft& draft, int least) {
@@ -174,7 +140,8 @@ class Search {
       blocks = fitting.least_recompute(candidate.split, 0);
     }
     candidate.recomputed = first_blocks(candidate.split, blocks);
-    draft.bound_s = least_step_s(RowWork(draft.rows, draft.steps), candidate, draft.placement);
+    draft.bound_s =
+        least_step_s(RowWork(draft.rows, draft.steps), candidate, draft.placement, request_);
     const std::vector<double> peaks = fitting.peaks(candidate.split, candidate.recomputed);
     if (excess(peaks, fitting.limits()) == 0) return true;
     refuse_memory(draft, peaks, fitting.limits());
@@ -232,57 +199,11 @@ class Search {
     std::vector<Plan> old = std::move(plans_.best);
     plans_.best.clear();
     for (std::size_t i = 0; i < old.size(); ++i) {
-      if (i < kRefined && old[i].candidate.spec.stages > 1) improve_split(old[i]);
+      if (i < kRefined && old[i].candidate.spec.stages > 1) {
+        plans_.simulated += improve_split(old[i], request_);
+      }
       insert(std::move(old[i]));
     }
-  }
-
-  void improve_split(Plan& plan) {
-    Draft draft{.candidate = plan.candidate};
-    order(draft);
-    const Fitting fitting(request_, draft.candidate, draft.placement, draft.rows);
-    const RowWork work(draft.rows, draft.steps);
-    const auto with = [&](const std::vector<int>& split) {
-      Candidate candidate = plan.candidate;
-      candidate.split = split;
-      candidate.recomputed = first_blocks(split, fitting.least_recompute(split, 0));
-      return candidate;
-    };
-    SplitProblem problem;
-    problem.start = plan.candidate.split;
-    for (const int blocks : problem.start) problem.blocks += blocks;
-    const double cells =
-        static_cast<double>(plan.candidate.spec.stages) * plan.candidate.spec.micros * draft.steps;
-    problem.most_tries = static_cast<int>(std::clamp(kRefineCells / cells, 4.0, 200.0));
-    problem.worth = [&](const std::vector<int>& split) {
-      // The plan's own: simulated before, and known to fit.
-      if (split == plan.candidate.split) return Worth{0, plan.prediction.step_s};
-      ++plans_.simulated;
-      const Prediction prediction = predict(with(split), request_);
-      return Worth{excess(prediction.peak_bytes, prediction.limit_bytes), prediction.step_s};
-    };
-    problem.bound = [&](const std::vector<int>& split) {
-      const Candidate candidate = with(split);
-      return Worth{excess(fitting.peaks(split, candidate.recomputed), fitting.limits()),
-                   least_step_s(work, candidate, draft.placement)};
-    };
-    problem.load = [&](const std::vector<int>& split) {
-      const Candidate candidate = with(split);
-      const std::vector<double> busy =
-          work.busy_s(costs_of(candidate, draft.placement), candidate.recomputed);
-      std::vector<double> of_stage(split.size(), 0.0);
-      for (int worker = 0; worker < draft.placement.workers(); ++worker) {
-        for (const int stage : draft.placement.stages_of(worker)) {
-          double& most = of_stage[as_index(stage)];
-          most = std::max(most, busy[as_index(worker)]);
-        }
-      }
-      return of_stage;
-    };
-    const SplitChoice choice = best_split(problem);
-    if (choice.split == plan.candidate.split) return;
-    plan.candidate = with(choice.split);
-    plan.prediction = predict(plan.candidate, request_);
   }
 
   void finish() {
@@ -297,14 +218,12 @@ class Search {
       if (plan.candidate.generator->asynchronous) continue;
       const Program program = candidate_program(plan.candidate, request_.reduce, 1);
       plan.prediction.equation =
-          equation_one(program, costs_of(plan.candidate, program.source.placement));
+          equation_one(program, costs_of(plan.candidate, program.source.placement, request_));
     }
     for (Plan& plan : plans_.best) plan.why = reason(plan, plans_.best.front());
   }
 
   static constexpr std::size_t kRefined = 3;
-  // How much simulation a better split is worth: (stage, micro-batch) pairs over all tries.
-  static constexpr double kRefineCells = 50'000;
 
   const PlanRequest& request_;
   Plans plans_;
