@@ -5,6 +5,7 @@
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/plan/equation.h"
 #include "chimera/schedule/lower.h"
 #include "chimera/schedule/recompute.h"
 #include "chimera/simulate/simulate.h"
@@ -79,6 +80,10 @@ double step_seconds(const PaperRun& run, const Profile& profile, const Machine& 
 
 double throughput(const PaperRun& run, const Profile& profile, const Machine& machine) {
   return run.batch() / step_seconds(run, profile, machine);
+}
+
+double equation_throughput(const PaperRun& run, const Profile& profile, const Machine& machine) {
+  return run.batch() / equation_one(program_of(run), costs_of(run, profile, machine)).seconds;
 }
 
 Peaks peaks(const PaperRun& run, const Profile& profile, const Machine& machine) {

@@ -40,6 +40,10 @@ struct PaperRun {
 [[nodiscard]] double throughput(const PaperRun& run, const Profile& profile,
                                 const Machine& machine);
 
+// By equation 1 instead; of a synchronous schedule.
+[[nodiscard]] double equation_throughput(const PaperRun& run, const Profile& profile,
+                                         const Machine& machine);
+
 // Bytes that the fullest and the emptiest worker need, with what the machine reserves.
 struct Peaks {
   double most = 0, least = 0;

@@ -99,8 +99,9 @@ Models load_models(const std::string& folder) {
 std::string simulated(const FigurePoint& point, const Models& models, const Machine& machine) {
   const Profile& profile = models.of(point.model);
   if (point.quantity == "bubble_percent") return rounded(100 * equal_bubble_ratio(point.run));
-  if (point.quantity == "throughput" || point.quantity == "equation") {
-    return rounded(throughput(point.run, profile, machine));
+  if (point.quantity == "throughput") return rounded(throughput(point.run, profile, machine));
+  if (point.quantity == "equation") {
+    return rounded(equation_throughput(point.run, profile, machine));
   }
   const Peaks bytes = peaks(point.run, profile, machine);
   if (bytes.most > machine.limit_bytes(0) + machine.reserved_bytes) return "oom";

@@ -13,7 +13,7 @@ struct FigurePoint {
   std::string figure, scheme;
   std::string quantity;  // throughput, peak_gb, least_gb, bubble_percent, equation
   std::string paper;     // a number, or "oom"
-  std::string use;       // fitted, predicted
+  std::string use;       // fitted, seen, predicted
   std::string model;     // bert48, gpt2, gpt2-32
   int nodes = 0;
   PaperRun run;

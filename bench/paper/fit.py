@@ -5,8 +5,10 @@ Throughput: from the points of figures 14 and 15 that figures.csv marks as fitte
 alike, on the two smaller machines of each model. Memory: from DAPPLE's bars of figure 9; what is
 used is rounded up from there, so that DAPPLE is out of memory where figure 1 says so. Least
 squares of the logarithm of simulated over measured. No constant knows a scheme. What is held (HELD)
-is set to 0 or a usual value, for the fit finds nothing in it. Needs scipy (pip install scipy) and
-the built program build/core/paper_figures.
+is set to 0 or a usual value, for the fit finds nothing in it. Then prints what the constants say of
+figures 14, 15 and 19. With --leave-one-out: fits without each scheme in turn, and prints by how
+much that scheme's points are missed. Needs scipy (pip install scipy) and the built program
+build/core/paper_figures.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import tempfile
 from scipy.optimize import least_squares
 
 FOLDER = pathlib.Path(__file__).resolve().parent
+SCHEMES = ("Chimera", "PipeDream-2BW", "DAPPLE", "GPipe", "PipeDream", "GEMS")
 HELD = {"action_s": 0, "p2p_latency_s": 2e-5, "p2p_bytes_per_s": 1e10}
 # What an all-reduce costs beside its bytes: by recursive doubling a start, else each of its hops:
 # what is fitted, from which value, and what is held at which.
@@ -72,24 +75,51 @@ class Simulation:
              "--figures", figures], check=True, capture_output=True, text=True).stdout
         return list(csv.DictReader(io.StringIO(output)))
 
-    def fit(self, figures, quantity, start, held):
-        """`held`, and what of `start` fits best the figures' points that are marked as fitted."""
+    def fit(self, figures, quantity, start, held, without=None):
+        """`held`, and what of `start` fits best the figures' points that are marked as fitted;
+        and the root mean square error of the points of the scheme `without`, which it does not
+        see."""
         def constants(logs):
             return held | {key: math.exp(log) for key, log in zip(start, logs)}
 
-        def residuals(logs):
+        def residuals(logs, seen=lambda scheme: scheme != without):
             return [math.log(float(row["simulated"]) / float(row["paper"]))
                     for row in self.rows(figures, constants(logs))
-                    if row["use"] == "fitted" and row["quantity"] == quantity]
+                    if row["use"] == "fitted" and row["quantity"] == quantity
+                    and seen(row["scheme"])]
 
         found = least_squares(residuals, [math.log(value) for value in start.values()],
                               diff_step=1e-3, x_scale="jac")
         fitted = constants(found.x)
-        for key in start:
-            print(f"{key} = {fitted[key]:.4g}")
-        rms = math.sqrt(sum(value**2 for value in found.fun) / len(found.fun))
-        print(f"figures {figures}: root mean square of {len(found.fun)} errors {100 * rms:.2f} %")
-        return fitted
+        print(*(f"{key} = {fitted[key]:.4g}" for key in start), sep=", ")
+        print(f"figures {figures}: root mean square of {len(found.fun)} errors "
+              f"{100 * rms(found.fun):.2f} %")
+        return fitted, residuals(found.x, lambda scheme: scheme == without)
+
+
+def rms(errors):
+    return math.sqrt(sum(error**2 for error in errors) / len(errors))
+
+
+def print_rows(rows):
+    """Every row, and how many throughputs of the largest machines are within 10 %."""
+    for row in rows:
+        print(*(row[key] for key in ("figure", "scheme", "nodes", "use", "paper", "simulated",
+                                     "error_percent")))
+    for nodes in ("64", "2048"):
+        errors = [float(row["error_percent"]) for row in rows
+                  if row["nodes"] == nodes and row["figure"] != "19"]
+        print(f"on {nodes} nodes {sum(abs(error) <= 10 for error in errors)} of {len(errors)} "
+              "within 10 %")
+
+
+def leave_one_out(fit):
+    missed = []
+    for scheme in SCHEMES:
+        errors = fit(scheme)[1]
+        print(f"without {scheme}: its {len(errors)} points are missed by {100 * rms(errors):.1f} %")
+        missed += errors
+    print(f"all {len(missed)}: {100 * rms(missed):.1f} %")
 
 
 def main():
@@ -97,15 +127,21 @@ def main():
     parser.add_argument("--program", default=FOLDER.parents[1] / "build/core/paper_figures")
     parser.add_argument("--by", default="recursive-doubling", choices=BESIDE, help="all-reduces")
     parser.add_argument("--at-once", type=int, default=1, help="all-reduces of a worker")
+    parser.add_argument("--leave-one-out", action="store_true", help="fit without each scheme")
     options = parser.parse_args()
     free, begin, fixed, value = BESIDE[options.by]
     with tempfile.TemporaryDirectory() as scratch:
         simulation = Simulation(options, scratch)
-        constants = simulation.fit("14,15", "throughput",
-                                   SPEED | {free: begin}, HELD | MEMORY | {fixed: value})
-        for row in simulation.rows("14,15", constants):
-            print(*(row[key] for key in ("figure", "scheme", "nodes", "use", "paper", "simulated",
-                                         "error_percent")))
+
+        def fit(without=None):
+            return simulation.fit("14,15", "throughput", SPEED | {free: begin},
+                                  HELD | MEMORY | {fixed: value}, without)
+
+        if options.leave_one_out:
+            leave_one_out(fit)
+            return
+        constants, _ = fit()
+        print_rows(simulation.rows("14,15,19", constants))
         simulation.fit("9", "peak_gb", MEMORY, constants)
 
 

@@ -17,9 +17,8 @@ using chimera::FigurePoint;
 
 // "D4 W8 B8 N8 R".
 std::string layout_text(const chimera::PaperRun& run) {
-  std::string text = cat("D", run.stages, " W", run.width, " B", run.sequences, " N", run.micros);
-  if (run.pipes > 2) text += cat(" ", run.pipes, " pipes");
-  return run.recompute ? text + " R" : text;
+  return cat("D", run.stages, " W", run.width, " B", run.sequences, " N", run.micros,
+             run.recompute ? " R" : "");
 }
 
 std::string error_text(const std::string& paper, const std::string& ours) {

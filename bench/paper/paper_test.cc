@@ -89,35 +89,48 @@ TEST(PaperComputation, BubblesOfFigureOneAreThoseOfEqualStages) {
   }
 }
 
-// Ten of the twelve predictions; the others within 13 %: docs/results/paper.md says which.
+// Figures 14 and 15 on the largest machine of each, which no constant was fitted to.
+std::vector<FigurePoint> largest(const std::string& figure) {
+  std::vector<FigurePoint> found = points(figure, "throughput");
+  const int nodes = std::max_element(found.begin(), found.end(), [](const auto& a, const auto& b) {
+                      return a.nodes < b.nodes;
+                    })->nodes;
+  std::erase_if(found, [&](const FigurePoint& point) { return point.nodes != nodes; });
+  return found;
+}
+
 int within(const std::string& figure, double tolerance) {
-  int count = 0;
-  for (const FigurePoint& point : points(figure, "throughput")) {
-    if (point.use == "predicted" && error(point) <= tolerance) ++count;
+  const std::vector<FigurePoint> found = largest(figure);
+  return static_cast<int>(std::count_if(found.begin(), found.end(), [&](const FigurePoint& point) {
+    return error(point) <= tolerance;
+  }));
+}
+
+TEST(PaperThroughput, OfTheLargestMachineFollowsFromTheSmallerOnes) {
+  for (const char* figure : {"14", "15"}) {
+    for (const FigurePoint& point : largest(figure)) EXPECT_NE(point.use, "fitted");
+    EXPECT_EQ(within(figure, 0.10), 5) << figure;
+    EXPECT_EQ(within(figure, 0.13), 6) << figure;
   }
-  return count;
 }
 
-TEST(PaperThroughput, OfTheLargestMachineIsPredictedFromTheSmallerOnes) {
-  EXPECT_GE(within("15", 0.10), 5);
-  EXPECT_EQ(within("15", 0.13), 6);
-  EXPECT_GE(within("14", 0.10), 5);
-  EXPECT_EQ(within("14", 0.13), 6);
-}
-
-// What the paper measured close together may change places: DAPPLE and GPipe of GPT-2 are the same
-// schedule's length to us, and BERT's PipeDream-2BW and GEMS change places with their neighbours.
-TEST(PaperThroughput, OrdersTheSchemesAsThePaperDoesOnTheLargestMachine) {
-  for (const auto& [figure, apart] : {std::pair{"15", 1.02}, std::pair{"14", 1.25}}) {
-    std::vector<FigurePoint> largest = points(figure, "throughput");
-    std::erase_if(largest, [](const FigurePoint& point) { return point.use != "predicted"; });
-    for (const FigurePoint& fast : largest) {
-      for (const FigurePoint& slow : largest) {
-        if (papers(fast) < apart * papers(slow)) continue;
-        EXPECT_GE(ours(fast), ours(slow)) << fast.scheme << " and " << slow.scheme;
-      }
+// "fast > slow" of the schemes that the paper measured at least 5 % apart and we order otherwise.
+std::vector<std::string> misordered(const std::vector<FigurePoint>& points) {
+  constexpr double kApart = 1.05;
+  std::vector<std::string> found;
+  for (const FigurePoint& fast : points) {
+    for (const FigurePoint& slow : points) {
+      if (papers(fast) < kApart * papers(slow) || ours(fast) > ours(slow)) continue;
+      found.push_back(cat(fast.scheme, " > ", slow.scheme));
     }
   }
+  return found;
+}
+
+// A change for the better fails, too: take the pair out, here and in docs/results/paper.md.
+TEST(PaperThroughput, OrdersTheSchemesAsThePaperDoesOnTheLargestMachineButForOnePair) {
+  EXPECT_EQ(misordered(largest("14")), std::vector<std::string>{"PipeDream > GEMS"});
+  EXPECT_EQ(misordered(largest("15")), std::vector<std::string>{});
 }
 
 TEST(PaperThroughput, OfChimeraIsWithinNinePercentForBertAndSixForGpt2) {
@@ -129,13 +142,24 @@ TEST(PaperThroughput, OfChimeraIsWithinNinePercentForBertAndSixForGpt2) {
   }
 }
 
-TEST(PaperLayouts, TheBestOfFigureThirteenIsThePapersChoice) {
-  std::map<std::string, std::pair<double, int>> best;  // by model: throughput and D
-  for (const FigurePoint& point : points("13", "throughput")) {
+// D of the fastest layout of figure 13, by model.
+std::map<std::string, int> best_layouts(const std::string& quantity) {
+  std::map<std::string, std::pair<double, int>> best;
+  for (const FigurePoint& point : points("13", quantity)) {
     best[point.model] = std::max(best[point.model], {ours(point), point.run.stages});
   }
-  EXPECT_EQ(best["bert48"].second, 4);
-  EXPECT_EQ(best["gpt2"].second, 32);
+  std::map<std::string, int> stages;
+  for (const auto& [model, found] : best) stages[model] = found.second;
+  return stages;
+}
+
+TEST(PaperLayouts, TheBestOfFigureThirteenIsThePapersChoice) {
+  EXPECT_EQ(best_layouts("throughput"), (std::map<std::string, int>{{"bert48", 4}, {"gpt2", 32}}));
+}
+
+// It takes every stage for as long as the last, which has the head.
+TEST(PaperLayouts, EquationOneChoosesFewerStagesWhereTheyAreUnequal) {
+  EXPECT_EQ(best_layouts("equation"), (std::map<std::string, int>{{"bert48", 4}, {"gpt2", 8}}));
 }
 
 TEST(PaperLayouts, TheBestNumberOfPipesOfFigureNineteenIsThePapers) {
@@ -157,6 +181,20 @@ TEST(PaperMemory, OfFigureNineIsWithinThreePercentWhereFittedAndForChimera) {
     if (point.scheme != "Chimera") continue;
     EXPECT_LT(error(point), 0.042) << point.model;
   }
+}
+
+TEST(PaperMemory, ChimerasPeakIsBelowDapplesWhereThePaperMeasuredItSo) {
+  std::map<std::string, FigurePoint> chimera;  // by the run's model, D and B
+  int below = 0;
+  for (const FigurePoint& point : points("9", "peak_gb")) {
+    const std::string key = cat(point.model, ' ', point.run.stages, ' ', point.run.sequences);
+    if (point.scheme == "Chimera") chimera[key] = point;
+    if (point.scheme != "DAPPLE") continue;
+    const FigurePoint& other = chimera.at(key);
+    EXPECT_EQ(ours(other) < ours(point), papers(other) < papers(point)) << key;
+    below += static_cast<int>(papers(other) < papers(point));
+  }
+  EXPECT_EQ(below, 4);
 }
 
 TEST(PaperMemory, WhatFitsIsWhatDidButForTwoNearTheLimit) {
