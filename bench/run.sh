@@ -4,3 +4,4 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 .venv/bin/python bench/measure.py overhead "$@"
 .venv/bin/python bench/measure.py training "$@"
+"${CHIMERA_BUILD:-build}/plan_speed" "$@"

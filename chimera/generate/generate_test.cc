@@ -18,27 +18,13 @@ namespace {
 constexpr ReducePolicy kPolicies[] = {ReducePolicy::kAtEnd, ReducePolicy::kEager,
                                       ReducePolicy::kEagerOpt};
 
-// Every way that the generator has to make the schedule of that size.
+// As ways_of; asynchronous ones over several numbers of steps.
 std::vector<Spec> specs_of(const Generator& generator, int stages, int micros) {
-  std::vector<Spec> specs{{.stages = stages, .micros = micros}};
-  const auto vary = [&](const auto& values, auto set) {
-    std::vector<Spec> varied;
-    for (const Spec& spec : specs) {
-      for (const auto& value : values) set(varied.emplace_back(spec), value);
-    }
-    specs = std::move(varied);
-  };
-  if (generator.even_stages && stages % 2 != 0) return {};
-  if (generator.paired) vary(pair_counts(stages), [](Spec& spec, int f) { spec.pairs = f; });
-  if (generator.methods) {
-    vary(std::vector<Method>{Method::kDirect, Method::kDoubling, Method::kHalving},
-         [](Spec& spec, Method method) { spec.method = method; });
-    for (std::size_t i = specs.size(); i-- > 0;) {
-      if (specs[i].method == Method::kDoubling) specs.emplace_back(specs[i]).fused = true;
-    }
-  }
-  if (generator.asynchronous) {
-    vary(std::vector<int>{1, 2, 3}, [](Spec& spec, int steps) { spec.steps = steps; });
+  std::vector<Spec> ways = ways_of(generator, stages, micros);
+  if (!generator.asynchronous) return ways;
+  std::vector<Spec> specs;
+  for (const Spec& way : ways) {
+    for (const int steps : {1, 2, 3}) specs.emplace_back(way).steps = steps;
   }
   return specs;
 }

@@ -24,6 +24,26 @@ inline std::vector<int> pair_counts(int stages) {
   return pairs;
 }
 
+// Every way that the generator has to make the schedule of that size: pairs and methods.
+inline std::vector<Spec> ways_of(const Generator& generator, int stages, int micros) {
+  if (generator.even_stages && stages % 2 != 0) return {};
+  std::vector<Spec> ways;
+  for (const int f : generator.paired ? pair_counts(stages) : std::vector<int>{1}) {
+    Spec& spec = ways.emplace_back(Spec{.stages = stages, .micros = micros});
+    if (generator.paired) spec.pairs = f;
+    if (!generator.methods) continue;
+    spec.method = Method::kDirect;
+    Spec other = spec;
+    other.method = Method::kHalving;
+    ways.push_back(other);
+    other.method = Method::kDoubling;
+    ways.push_back(other);
+    other.fused = true;
+    ways.push_back(other);
+  }
+  return ways;
+}
+
 inline std::string describe(std::string_view name, const Spec& spec) {
   return cat(name, " D=", spec.stages, " N=", spec.micros, " f=", spec.pairs.value_or(1), " ",
              spec.method ? kMethods[static_cast<std::size_t>(*spec.method)] : "",

@@ -117,7 +117,8 @@ std::string no_plan_reason(const Plans& plans, const PlanRequest& request, doubl
         memory.size() == 1
             ? cat(bytes_text(needed * (memory.front() - request.machine.reserved_bytes)),
                   " a device beside what is reserved")
-            : cat(std::round(100 * needed) / 100, " times the memory of each device");
+            : cat(std::round(100 * needed) / 100,
+                  " times the memory of each device beside what is reserved");
     return cat(head, "memory; the least that would do is ", least,
                "; try more ranks, smaller micro-batches or devices that hold more");
   }

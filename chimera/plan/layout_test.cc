@@ -19,16 +19,43 @@ Layout layout_on(const Placement& placement, std::vector<int> split, int width =
   return layout;
 }
 
-TEST(Rabenseifner, IsThePapersFormula) {
-  const Link hop{1e-5, 1e9};
-  EXPECT_DOUBLE_EQ(rabenseifner_s(hop, 8, 4e6), 2 * 3 * 1e-5 + 2 * 7.0 / 8 * 4e6 / 1e9);
-  EXPECT_DOUBLE_EQ(rabenseifner_s(hop, 1, 4e6), 0);
+// Hops of 10 us and 1 GB/s: a megabyte takes a millisecond.
+constexpr Link kRoundHop{1e-5, 1e9};
+
+// Four ranks, 8 MB: each has quarters of 2 MB.
+TEST(AllReduces, TakeWhatIsReckonedByHand) {
+  EXPECT_DOUBLE_EQ(rabenseifner_s(kRoundHop, 4, 8e6), 0.01204);        // 4 x 10 us + 6 x 2 ms
+  EXPECT_DOUBLE_EQ(ring_s(kRoundHop, 4, 8e6), 0.01206);                // 6 x (10 us + 2 ms)
+  EXPECT_DOUBLE_EQ(recursive_doubling_s(kRoundHop, 4, 8e6), 0.01602);  // 2 x (10 us + 8 ms)
+  EXPECT_DOUBLE_EQ(rabenseifner_s(kRoundHop, 16, 8e6), 0.01508);       // 8 x 10 us + 15 ms
+  EXPECT_DOUBLE_EQ(ring_s(kRoundHop, 16, 8e6), 0.0153);                // 30 x (10 us + 0.5 ms)
+  EXPECT_DOUBLE_EQ(recursive_doubling_s(kRoundHop, 16, 8e6), 0.03204);
 }
 
-TEST(RecursiveDoubling, SendsTheWholeGradientAtEachExchange) {
-  const Link hop{1e-5, 1e9};
-  EXPECT_DOUBLE_EQ(recursive_doubling_s(hop, 8, 4e6), 3 * (1e-5 + 4e6 / 1e9));
-  EXPECT_DOUBLE_EQ(recursive_doubling_s(hop, 1, 4e6), 0);
+// No power of two: hops are not whole, as in the paper.
+TEST(AllReduces, OfSixRanks) {
+  EXPECT_DOUBLE_EQ(ring_s(kRoundHop, 6, 6e6), 0.0101);  // 10 x (10 us + 1 ms)
+  EXPECT_NEAR(rabenseifner_s(kRoundHop, 6, 6e6), 5.1699250e-5 + 0.01, 1e-12);
+  EXPECT_NEAR(recursive_doubling_s(kRoundHop, 6, 6e6), 2.5849625 * 0.00601, 1e-9);
+}
+
+TEST(AllReduces, OfOneRankTakeNoTime) {
+  EXPECT_EQ(rabenseifner_s(kRoundHop, 1, 8e6), 0);
+  EXPECT_EQ(ring_s(kRoundHop, 1, 8e6), 0);
+  EXPECT_EQ(recursive_doubling_s(kRoundHop, 1, 8e6), 0);
+}
+
+// Both send as few bytes as can be; the ring has more hops from four ranks on.
+TEST(AllReduces, DifferInLatencyAndInBytes) {
+  for (const int ranks : {2, 4, 8, 64, 1024}) {
+    const Link free{0, 1e9}, wide{1e-5, 1e30};
+    EXPECT_DOUBLE_EQ(ring_s(free, ranks, 8e6), rabenseifner_s(free, ranks, 8e6));
+    EXPECT_LT(rabenseifner_s(free, ranks, 8e6), 2 * 8e-3);
+    EXPECT_GE(recursive_doubling_s(free, ranks, 8e6), rabenseifner_s(free, ranks, 8e6));
+    EXPECT_NEAR(ring_s(wide, ranks, 8), 2e-5 * (ranks - 1), 1e-12);
+    EXPECT_NEAR(rabenseifner_s(wide, ranks, 8), 2e-5 * std::log2(ranks), 1e-12);
+    EXPECT_NEAR(recursive_doubling_s(wide, ranks, 8), 1e-5 * std::log2(ranks), 1e-12);
+  }
 }
 
 TEST(LayoutCosts, AreSumsOverTheLayersOfEachStage) {

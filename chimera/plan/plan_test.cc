@@ -115,6 +115,101 @@ TEST(Plan, EachDeviceHasItsOwnLimit) {
   EXPECT_NE(refusal(request).find("the least that would do"), std::string::npos);
 }
 
+// One candidate: a single worker, so that the split is given.
+PlanRequest request_for_one_worker() {
+  PlanRequest request = request_for(8, 1, 16, 0);
+  request.schedules = {"gpipe"};
+  request.micro_batches = {2};
+  return request;
+}
+
+double peak_of(const PlanRequest& request, int recomputed) {
+  Candidate candidate = candidates(request).possible.front();
+  candidate.split = {8};
+  candidate.recomputed = {recomputed};
+  return predict(candidate, request).peak_bytes.front();
+}
+
+TEST(Plan, TakesWhatFills97PercentOfADeviceAndNotWhatFills99) {
+  PlanRequest request = request_for_one_worker();
+  const auto recomputed_where = [&](double part) {
+    request.machine.memory_bytes = {peak_of(request, 0) / part + 1e9};
+    request.machine.reserved_bytes = 1e9;  // not a part of what is filled
+    return plan(request).best.front().candidate.recomputed.front();
+  };
+  EXPECT_EQ(recomputed_where(0.97), 0);
+  EXPECT_EQ(recomputed_where(0.9799), 0);
+  EXPECT_GT(recomputed_where(0.9801), 0);
+  EXPECT_GT(recomputed_where(0.99), 0);
+}
+
+TEST(Plan, RefusesWhatFills99PercentWithAllRecomputed) {
+  PlanRequest request = request_for_one_worker();
+  const double least = peak_of(request, 8);
+  request.machine.memory_bytes = {least / 0.97};
+  const Plan tight = plan(request).best.front();
+  EXPECT_EQ(tight.candidate.recomputed, std::vector<int>{8});
+  EXPECT_EQ(tight.prediction.peak_bytes.front(), least);
+  request.machine.memory_bytes = {least / 0.99};
+  EXPECT_NE(refusal(request).find("memory; the least that would do is "), std::string::npos);
+  // Beside others that fit it is listed with what it lacks.
+  request = request_for(8, 2, 16, 0);
+  request.machine.memory_bytes = {least / 0.99};
+  request.micro_batches = {2};
+  bool is_listed = false;
+  for (const Refused& refused : plan(request).refused) {
+    if (refused.needed_bytes == 0) continue;
+    is_listed = true;
+    EXPECT_GT(refused.needed_bytes, kPlannedMemory * least / 0.99) << refused.reason;
+    EXPECT_NE(refused.reason.find(" too much"), std::string::npos) << refused.reason;
+  }
+  EXPECT_TRUE(is_listed);
+}
+
+// Worker w of a group runs on device w + D of the next one, too.
+TEST(Plan, AWorkerHoldsNoMoreThanTheSmallestOfItsDevicesInAllGroups) {
+  PlanRequest request = request_for(8, 8, 64, 0);
+  request.machine.memory_bytes = {2e9, 1.5e9, 0.9e9, 2e9, 0.8e9, 2e9, 2e9, 1.4e9};
+  request.machine.reserved_bytes = 0.1e9;
+  request.most = 1000;
+  std::vector<int> seen;  // numbers of groups
+  for (const Plan& found : plan(request).best) {
+    const Candidate& candidate = found.candidate;
+    const int workers = candidate.spec.stages;
+    seen.push_back(candidate.width);
+    for (int rank = 0; rank < 8; ++rank) {
+      const auto device = static_cast<std::size_t>(rank);
+      const auto worker = static_cast<std::size_t>(rank % workers);
+      EXPECT_LE(found.prediction.peak_bytes[worker],
+                kPlannedMemory * (request.machine.memory_bytes[device] - 0.1e9))
+          << describe(candidate) << ", rank " << rank;
+    }
+  }
+  EXPECT_TRUE(std::ranges::count(seen, 1) > 0 && std::ranges::count(seen, 2) > 0);
+}
+
+// What is reserved is not for us, so it is left as it is.
+TEST(Plan, SaysHowManyTimesTheMemoryWouldDoWhereDevicesDiffer) {
+  PlanRequest request = request_for(8, 4, 32, 0);
+  const std::vector<double> free = {20e6, 30e6, 15e6, 40e6};
+  request.machine.reserved_bytes = 1e9;
+  const auto set_times = [&](double times) {
+    request.machine.memory_bytes.clear();
+    for (const double bytes : free) request.machine.memory_bytes.push_back(1e9 + times * bytes);
+  };
+  set_times(1);
+  const std::string why = refusal(request), before = "the least that would do is ";
+  const auto at = why.find(before);
+  ASSERT_NE(at, std::string::npos) << why;
+  EXPECT_NE(why.find(" times the memory of each device beside what is reserved"), std::string::npos)
+      << why;
+  const double said = std::stod(why.substr(at + before.size()));
+  set_times(0.97 * said);
+  EXPECT_NE(refusal(request), "") << why;
+  set_times(1.02 * said);
+  EXPECT_EQ(refusal(request), "") << why;
+}
+
 TEST(Plan, RefusesWithReasons) {
   PlanRequest request = request_for(8, 6, 32, 0);
   const Plans plans = plan(request);
@@ -173,12 +268,14 @@ TEST(Plan, OfTwoBlocksIsFoundForAnyTimes) {
   }
 }
 
-TEST(Plan, OfTwoThousandRanksTakesASecondOrTwo) {
+// How long it takes is measured by bench/plan_speed.cc; nearly all of it is simulations.
+TEST(Plan, OfTwoThousandRanksSimulatesFewOfThem) {
   for (const bool barrier : {true, false}) {
     PlanRequest request = request_for(64, 2048, 2048, 16);
     request.barrier = barrier;
     const Plans plans = plan(request);
     EXPECT_EQ(plans.best.size(), 10U);
+    EXPECT_LT(plans.simulated, plans.considered) << "better splits of the best included";
   }
 }
 

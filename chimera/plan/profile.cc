@@ -209,7 +209,8 @@ LayerPoint LayerKind::at(int sequences) const {
   return point;
 }
 
-// Weighted by 1 / seconds^2, so that a small message's line is as good as a large one's.
+// Weighted by 1 / seconds^2, so that a small message's line is as good as a large one's. Where the
+// best line would begin below 0, it is the best of those through 0.
 LinkFit fit_link(const std::vector<SizedTime>& points) {
   double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;
   for (const SizedTime& point : points) {
@@ -220,16 +221,17 @@ LinkFit fit_link(const std::vector<SizedTime>& points) {
     wxx += weight * point.bytes * point.bytes;
     wxy += weight * point.bytes * point.seconds;
   }
-  const double determinant = w * wxx - wx * wx;
-  const double slope = (w * wxy - wx * wy) / determinant;
-  if (points.size() < 2 || !std::isfinite(slope) || slope <= 0) {
+  const auto same_size = [&](const SizedTime& p) { return p.bytes == points.front().bytes; };
+  const double slope = (w * wxy - wx * wy) / (w * wxx - wx * wx);
+  if (std::ranges::all_of(points, same_size) || !std::isfinite(slope) || slope <= 0) {
     throw Error(ErrorCode::kData,
                 cat("no line of latency and bandwidth goes through ", points.size(),
                     " measured times; expected larger messages to take longer; measure again, on a "
                     "machine that does nothing else"));
   }
   LinkFit fit;
-  fit.link = {std::max(0.0, (wy - slope * wx) / w), 1 / slope};
+  const double latency_s = (wy - slope * wx) / w;
+  fit.link = latency_s > 0 ? Link{latency_s, 1 / slope} : Link{0, wxx / wxy};
   for (const SizedTime& point : points) {
     const double line = fit.link.latency_s + point.bytes / fit.link.bandwidth;
     const double error = std::abs(point.seconds - line) / point.seconds;

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "chimera/base/error.h"
+#include "chimera/base/random.h"
 #include "chimera/plan/layer_csv.h"
 #include "chimera/plan/testing.h"
 
@@ -68,19 +71,101 @@ TEST(Profile, RefusalsNameFileKeyAndValue) {
   }
 }
 
-TEST(LinkFit, FindsTheLineAndSaysHowFarPointsAreOff) {
+// A message of 1 KB to 100 MB, as a link of 20 us and 4 GB/s would take it.
+std::vector<SizedTime> link_points(double latency_s = 2e-5) {
   std::vector<SizedTime> points;
-  for (const double bytes : {1e3, 1e4, 1e6, 1e8}) points.push_back({bytes, 2e-5 + bytes / 4e9});
-  LinkFit fit = fit_link(points);
+  for (const double bytes : {1e3, 1e4, 1e5, 1e6, 1e7, 1e8}) {
+    points.push_back({bytes, latency_s + bytes / 4e9});
+  }
+  return points;
+}
+
+std::vector<SizedTime> noisy_points(std::uint64_t seed, double noise, double latency_s) {
+  const RandomStream stream(seed, 7, 8);
+  std::vector<SizedTime> points = link_points(latency_s);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    points[i].seconds *= 1 + noise * (2 * stream.uniform(i) - 1);
+  }
+  return points;
+}
+
+double relative_error(const SizedTime& point, const Link& link) {
+  return std::abs(link.latency_s + point.bytes / link.bandwidth - point.seconds) / point.seconds;
+}
+
+double squares(const std::vector<SizedTime>& points, const Link& link) {
+  double sum = 0;
+  for (const SizedTime& point : points) sum += std::pow(relative_error(point, link), 2);
+  return sum;
+}
+
+TEST(LinkFit, OfPointsOnALineIsTheLine) {
+  const LinkFit fit = fit_link(link_points());
   EXPECT_NEAR(fit.link.latency_s, 2e-5, 1e-9);
   EXPECT_NEAR(fit.link.bandwidth, 4e9, 1e3);
   EXPECT_LT(fit.worst_error, 1e-9);
-  points[2].seconds *= 1.2;
-  fit = fit_link(points);
-  EXPECT_GT(fit.worst_error, 0.03);
-  EXPECT_GE(fit.worst_error, fit.mean_error);
-  EXPECT_THROW((void)fit_link({{1e6, 1}}), Error);
-  EXPECT_THROW((void)fit_link({{1e6, 1}, {2e6, 0.5}}), Error);
+}
+
+TEST(LinkFit, SaysHowFarPointsAreOffTheLine) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    const std::vector<SizedTime> points = noisy_points(seed, 0.1, 2e-5);
+    const LinkFit fit = fit_link(points);
+    double sum = 0, worst = 0;
+    for (const SizedTime& point : points) {
+      sum += relative_error(point, fit.link);
+      worst = std::max(worst, relative_error(point, fit.link));
+    }
+    EXPECT_NEAR(fit.mean_error, sum / static_cast<double>(points.size()), 1e-12);
+    EXPECT_NEAR(fit.worst_error, worst, 1e-12);
+    EXPECT_GT(fit.mean_error, 0.001);
+    EXPECT_LT(fit.worst_error, 0.25);
+    EXPECT_NEAR(fit.link.bandwidth, 4e9, 0.2 * 4e9);
+    EXPECT_NEAR(fit.link.latency_s, 2e-5, 0.2 * 2e-5);
+  }
+}
+
+// Also where the latency would come out below 0.
+TEST(LinkFit, HasLeastSquaresOfAllLinesWithALatencyFrom0) {
+  int without_latency = 0;
+  for (const double latency_s : {2e-5, 1e-8, 0.0}) {
+    for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+      const std::vector<SizedTime> points = noisy_points(seed, 0.2, latency_s);
+      const Link link = fit_link(points).link;
+      ASSERT_GE(link.latency_s, 0);
+      without_latency += link.latency_s == 0 ? 1 : 0;
+      const double least = squares(points, link);
+      for (const double step : {-1e-3, 1e-3}) {
+        const Link other{link.latency_s, link.bandwidth * (1 + step)};
+        EXPECT_LE(least, squares(points, other)) << "seed " << seed;
+        const Link later{std::max(0.0, link.latency_s + step * 1e-7), link.bandwidth};
+        EXPECT_LE(least, squares(points, later)) << "seed " << seed;
+      }
+    }
+  }
+  EXPECT_GT(without_latency, 10);
+}
+
+TEST(LinkFit, NeedsTwoSizesOfWhichTheLargerTakesLonger) {
+  const auto expect_none = [](const std::vector<SizedTime>& points) {
+    try {
+      (void)fit_link(points);
+      ADD_FAILURE() << points.size() << " points";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kData);
+      EXPECT_NE(std::string(error.what()).find("no line"), std::string::npos) << error.what();
+    }
+  };
+  expect_none({});
+  expect_none({{1e6, 1}});
+  expect_none({{1e6, 1}, {2e6, 0.5}});
+  expect_none({{1e6, 1}, {2e6, 1}});
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {  // whatever is rounded
+    const RandomStream stream(seed, 9, 9);
+    const double bytes = 1e6 * (1 + stream.uniform(0));
+    expect_none({{bytes, 1 + stream.uniform(1)},
+                 {bytes, 1 + stream.uniform(2)},
+                 {bytes, 1 + stream.uniform(3)}});
+  }
 }
 
 TEST(LayerCsv, ReadsThePublishedForm) {

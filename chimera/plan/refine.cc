@@ -1,8 +1,10 @@
 #include "chimera/plan/refine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "chimera/base/error.h"
 #include "chimera/base/index.h"
 #include "chimera/plan/draft.h"
 #include "chimera/plan/fitting.h"
@@ -57,8 +59,12 @@ class Refinement {
     // The plan's own: simulated before, and known to fit.
     if (split == plan_.candidate.split) return {0, plan_.prediction.step_s};
     ++simulated_;
-    const Prediction prediction = predict(with(split), request_);
-    return {excess(prediction.peak_bytes, prediction.limit_bytes), prediction.step_s};
+    try {
+      const Prediction prediction = predict(with(split), request_);
+      return {excess(prediction.peak_bytes, prediction.limit_bytes), prediction.step_s};
+    } catch (const Error&) {  // an asynchronous schedule may have no steady time with it
+      return {HUGE_VAL, HUGE_VAL};
+    }
   }
 
   [[nodiscard]] Worth bound(const std::vector<int>& split) const {

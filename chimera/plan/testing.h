@@ -1,4 +1,5 @@
-// What the tests of this folder share: a profile and a machine in round numbers.
+// What the tests of this folder and bench/plan_speed.cc share: a profile and a machine in round
+// numbers.
 #pragma once
 
 #include <string>
