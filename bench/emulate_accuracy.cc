@@ -1,20 +1,26 @@
 // How close prediction and execution are: the step time and each worker's peak bytes that simulate
 // and memory_levels predict, beside those of the emulated cluster (runtime/emulate.h), for every
-// schedule, with uneven stages, links and all-reduces.
+// schedule, with uneven stages, links and all-reduces. Steps of synchronous schedules follow each
+// other as messages let them, or with a barrier between them, as where gradients are clipped.
 //
 //     build/emulate_accuracy --stages 4,8,16,32
 //
-// Prints one JSON object a case and a summary at the end. Times are in predicted seconds.
+// Prints one JSON object a case and summaries at the end: of all, of each number of stages, with
+// and without a barrier. Times are in predicted seconds; errors are |measured / predicted - 1|, of
+// peaks those of every worker.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "bench/undisturbed.h"
 #include "chimera/base/error.h"
 #include "chimera/base/random.h"
+#include "chimera/base/text.h"
 #include "chimera/generate/generate.h"
 #include "chimera/runtime/emulate.h"
 #include "chimera/schedule/lower.h"
@@ -28,7 +34,7 @@ struct Options {
   std::vector<int> stages = {4, 8, 16, 32};
   std::vector<std::string> schedules = {};  // all unless given
   std::uint64_t seed = 1;
-  int groups = 1, steps = 4;
+  int groups = 1, steps = 3, tries = 3;
   double stretch = 0;
 };
 
@@ -36,7 +42,8 @@ struct Case {
   std::string schedule;
   Spec spec;
   bool recompute = false;
-  int micros_per_step = 0;
+  int micros_per_step = 0;  // of an asynchronous schedule
+  bool barrier = false;
 
   [[nodiscard]] Program program() const {
     const std::vector<bool> again(static_cast<std::size_t>(spec.stages), recompute);
@@ -61,6 +68,16 @@ void add_methods(const Case& one, std::vector<Case>& cases) {
   }
 }
 
+void add_cases(const Generator& generator, Case one, std::vector<Case>& cases) {
+  if (generator.asynchronous) {
+    if (one.barrier) return;  // its steps are on the way
+    one.micros_per_step = one.spec.stages;
+    one.spec.steps = 4;
+  }
+  if (generator.methods) return add_methods(one, cases);
+  cases.push_back(one);
+}
+
 std::vector<Case> cases_of(const Options& options) {
   std::vector<Case> cases;
   for (const int stages : options.stages) {
@@ -68,12 +85,13 @@ std::vector<Case> cases_of(const Options& options) {
       const std::string name(generator.name);
       if (!options.schedules.empty() && std::ranges::count(options.schedules, name) == 0) continue;
       for (const bool recompute : {false, true}) {
-        Case one{name, {.stages = stages, .micros = stages}, recompute, stages};
-        if (generator.asynchronous) one.spec.steps = 4;
-        if (generator.methods) {
-          add_methods(one, cases);
-        } else {
-          cases.push_back(one);
+        for (const bool barrier : {false, true}) {
+          add_cases(generator,
+                    {.schedule = name,
+                     .spec = {.stages = stages, .micros = stages},
+                     .recompute = recompute,
+                     .barrier = barrier},
+                    cases);
         }
       }
     }
@@ -144,6 +162,11 @@ struct Errors {
     worst = std::max(worst, std::abs(error));
     ++count;
   }
+  void add(const Errors& other) {
+    sum += other.sum;
+    worst = std::max(worst, other.worst);
+    count += other.count;
+  }
   [[nodiscard]] nlohmann::ordered_json to_json() const {
     return {{"mean", count > 0 ? sum / count : 0}, {"worst", worst}, {"count", count}};
   }
@@ -151,9 +174,64 @@ struct Errors {
 
 struct Totals {
   Errors step, peak;
+  int disturbed = 0;
+
+  [[nodiscard]] nlohmann::ordered_json to_json() const {
+    return {
+        {"step_error", step.to_json()}, {"peak_error", peak.to_json()}, {"disturbed", disturbed}};
+  }
 };
 
-void measure(const Case& one, const Options& options, Totals& totals) {
+// Of each worker.
+struct Peaks {
+  std::vector<double> predicted;
+  Errors errors;
+};
+
+Peaks compare_peaks(const EmulationSetting& setting, const Emulation& emulation) {
+  const Timeline timeline = simulate(setting.program, setting.costs);
+  Peaks peaks;
+  for (const auto& levels : memory_levels(setting.program, timeline, setting.memory)) {
+    const double seen = emulation.peak_bytes[peaks.predicted.size()];
+    peaks.predicted.push_back(peak_bytes(levels));
+    peaks.errors.add(seen / peaks.predicted.back() - 1);
+  }
+  return peaks;
+}
+
+using Summary = std::map<std::string, Totals>;  // by what the cases have in common
+
+std::vector<std::string> parts_of(const Case& one) {
+  return {"all", cat("stages ", one.spec.stages), one.barrier ? "barrier" : "no barrier"};
+}
+
+void print_case(const Case& one, const Options& options, const Program& program, double predicted_s,
+                const Undisturbed& seen, const Peaks& peaks) {
+  nlohmann::ordered_json method;  // null for schedules that have none
+  if (one.spec.method) method = kMethods[static_cast<std::size_t>(*one.spec.method)];
+  const Emulation& emulation = seen.emulation;
+  const nlohmann::ordered_json line{{"schedule", one.schedule},
+                                    {"method", method},
+                                    {"fused", one.spec.fused},
+                                    {"pairs", one.spec.pairs.value_or(1)},
+                                    {"recompute", one.recompute},
+                                    {"barrier", one.barrier},
+                                    {"stages", one.spec.stages},
+                                    {"micros", program.source.micros},
+                                    {"groups", options.groups},
+                                    {"stretch", emulation.stretch},
+                                    {"predicted_s", predicted_s},
+                                    {"measured_s", emulation.step_s},
+                                    {"ratio", emulation.step_s / predicted_s},
+                                    {"lag_s", emulation.lag_s},
+                                    {"tries", seen.tries},
+                                    {"predicted_peak", std::ranges::max(peaks.predicted)},
+                                    {"measured_peak", std::ranges::max(emulation.peak_bytes)},
+                                    {"worst_peak_error", peaks.errors.worst}};
+  std::cout << line.dump() << std::endl;
+}
+
+void measure(const Case& one, const Options& options, Summary& summary) {
   const Program program = one.program();
   Uneven uneven(options.seed, one.spec.stages);
   const Costs costs = costs_of(uneven, one.spec.stages);
@@ -162,42 +240,31 @@ void measure(const Case& one, const Options& options, Totals& totals) {
                                  .costs = costs,
                                  .memory = memory,
                                  .groups = options.groups,
-                                 .steps = options.steps,
+                                 // With a barrier the first counts, too.
+                                 .steps = options.steps - (one.barrier ? 1 : 0),
+                                 .barrier = one.barrier,
                                  .micros_per_step = one.micros_per_step,
                                  .stretch = options.stretch};
   const double predicted_s = predicted_step_s(setting);
-  const Emulation emulation = emulate(setting);
-  const auto levels = memory_levels(program, simulate(program, costs), memory);
-  double predicted_peak = 0, measured_peak = 0;
-  Errors peaks;
-  for (std::size_t worker = 0; worker < levels.size(); ++worker) {
-    const double predicted = peak_bytes(levels[worker]), seen = emulation.peak_bytes[worker];
-    predicted_peak = std::max(predicted_peak, predicted);
-    measured_peak = std::max(measured_peak, seen);
-    peaks.add(seen / predicted - 1);
-    totals.peak.add(seen / predicted - 1);
+  const Undisturbed seen = emulate_undisturbed(setting, options.tries);
+  const Peaks peaks = compare_peaks(setting, seen.emulation);
+  for (const std::string& part : parts_of(one)) {
+    Totals& totals = summary[part];
+    totals.step.add(seen.emulation.step_s / predicted_s - 1);
+    totals.peak.add(peaks.errors);
+    if (is_disturbed(seen.emulation)) ++totals.disturbed;
   }
-  totals.step.add(emulation.step_s / predicted_s - 1);
-  nlohmann::ordered_json method;  // null for schedules that have none
-  if (one.spec.method) method = kMethods[static_cast<std::size_t>(*one.spec.method)];
-  const nlohmann::ordered_json line{
-      {"schedule", one.schedule},        {"method", method},
-      {"fused", one.spec.fused},         {"pairs", one.spec.pairs.value_or(1)},
-      {"recompute", one.recompute},      {"stages", one.spec.stages},
-      {"micros", program.source.micros}, {"groups", options.groups},
-      {"stretch", emulation.stretch},    {"predicted_s", predicted_s},
-      {"measured_s", emulation.step_s},  {"ratio", emulation.step_s / predicted_s},
-      {"lag_s", emulation.lag_s},        {"predicted_peak", predicted_peak},
-      {"measured_peak", measured_peak},  {"worst_peak_error", peaks.worst}};
-  std::cout << line.dump() << std::endl;
+  print_case(one, options, program, predicted_s, seen, peaks);
 }
 
 void measure_all(const Options& options) {
-  Totals totals;
-  for (const Case& one : cases_of(options)) measure(one, options, totals);
-  const nlohmann::ordered_json summary{{"step_error", totals.step.to_json()},
-                                       {"peak_error", totals.peak.to_json()}};
-  std::cout << summary.dump() << std::endl;
+  Summary summary;
+  for (const Case& one : cases_of(options)) measure(one, options, summary);
+  for (const auto& [part, totals] : summary) {
+    nlohmann::ordered_json line{{"summary", part}};
+    line.update(totals.to_json());
+    std::cout << line.dump() << std::endl;
+  }
 }
 
 }  // namespace
@@ -210,7 +277,10 @@ int main(int argc, char** argv) {
   app.add_option("--schedules", options.schedules, "By name; all unless given")->delimiter(',');
   app.add_option("--seed", options.seed, "Of costs and sizes");
   app.add_option("--groups", options.groups, "W");
-  app.add_option("--steps", options.steps, "Of synchronous schedules");
+  app.add_option("--steps", options.steps,
+                 "Of synchronous schedules, from 2; one less with a barrier")
+      ->check(CLI::Range(2, 1000));
+  app.add_option("--tries", options.tries, "Of a case whose emulation is disturbed, at most");
   app.add_option("--stretch", options.stretch, "Real seconds a predicted one; chosen if 0");
   CLI11_PARSE(app, argc, argv);
   try {

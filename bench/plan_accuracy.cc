@@ -32,17 +32,21 @@ TrainPlan plan_of(Config config, const Profile& profile, std::int64_t steps) {
   return make_plan(std::move(config), std::stoll(profile.model.at("vocabulary")));
 }
 
+Layout layout_of(const TrainPlan& plan) {
+  return {.placement = plan.program.source.placement,
+          .width = plan.config.pipeline.width,
+          .sequences = plan.config.pipeline.micro_batch,
+          .split = plan.split,
+          .recomputed = plan.recomputed};
+}
+
 struct Predicted {
   double seconds = 0;
   std::vector<double> peaks;
 };
 
 Predicted predict(const TrainPlan& plan, const Profile& profile) {
-  const Layout layout{.placement = plan.program.source.placement,
-                      .width = plan.config.pipeline.width,
-                      .sequences = plan.config.pipeline.micro_batch,
-                      .split = plan.split,
-                      .recomputed = plan.recomputed};
+  const Layout layout = layout_of(plan);
   const Costs costs = layout_costs(profile, this_machine(profile, plan.ranks()), layout);
   const Timeline timeline = simulate(plan.program, costs);
   Predicted predicted{.seconds = makespan(timeline), .peaks = {}};

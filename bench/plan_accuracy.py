@@ -38,6 +38,7 @@ stages = 2
 micro_batch = 2
 """
 
+# A step of pipedream is one micro-batch: short, so more of them are trained.
 CASES = [
     ("gpipe", {"schedule": "gpipe"}),
     ("1f1b", {"schedule": "1f1b"}),
@@ -46,6 +47,7 @@ CASES = [
     ("chimera halving", {"schedule": "chimera", "method": "halving"}),
     ("gems", {"schedule": "gems"}),
     ("pipedream-2bw", {"schedule": "pipedream-2bw", "clip": "0"}),
+    ("pipedream", {"schedule": "pipedream", "clip": "0", "batch": "2", "steps": "96"}),
     ("1f1b recomputed", {"schedule": "1f1b", "recompute": "all"}),
     ("1f1b, some recomputed", {"schedule": "1f1b", "recompute": "2,1"}),
     ("1f1b, split 5,3", {"schedule": "1f1b", "split": "5,3"}),
@@ -55,11 +57,13 @@ CASES = [
     ("chimera, B = 1", {"schedule": "chimera", "micro_batch": "1"}),
 ]
 
+TRAIN_KEYS = ("clip", "batch", "steps")  # the others are of [pipeline]
+
 
 def settings(keys):
     words = []
     for key, value in keys.items():
-        section = "train" if key == "clip" else "pipeline"
+        section = "train" if key in TRAIN_KEYS else "pipeline"
         words += ["--set", f"{section}.{key}={value}"]
     return words
 
