@@ -1,5 +1,5 @@
 // How close prediction and execution are: the step time and each worker's peak bytes that simulate
-// and memory_levels predict, beside those of the emulated cluster (runtime/emulate.h), for every
+// and worker_peaks predict, beside those of the emulated cluster (runtime/emulate.h), for every
 // schedule, with uneven stages, links and all-reduces. Steps of synchronous schedules follow each
 // other as messages let them, or with a barrier between them, as where gradients are clipped.
 //
@@ -190,11 +190,9 @@ struct Peaks {
 
 Peaks compare_peaks(const EmulationSetting& setting, const Emulation& emulation) {
   const Timeline timeline = simulate(setting.program, setting.costs);
-  Peaks peaks;
-  for (const auto& levels : memory_levels(setting.program, timeline, setting.memory)) {
-    const double seen = emulation.peak_bytes[peaks.predicted.size()];
-    peaks.predicted.push_back(peak_bytes(levels));
-    peaks.errors.add(seen / peaks.predicted.back() - 1);
+  Peaks peaks{.predicted = worker_peaks(setting.program, timeline, setting.memory)};
+  for (std::size_t worker = 0; worker < peaks.predicted.size(); ++worker) {
+    peaks.errors.add(emulation.peak_bytes[worker] / peaks.predicted[worker] - 1);
   }
   return peaks;
 }

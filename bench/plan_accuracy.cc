@@ -9,35 +9,19 @@
 #include <vector>
 
 #include "chimera/job/model_profile.h"
+#include "chimera/job/planned.h"
 #include "chimera/job/train_plan.h"
 #include "chimera/plan/layout.h"
+#include "chimera/plan/this_machine.h"
 #include "chimera/simulate/memory.h"
 #include "chimera/simulate/simulate.h"
 
 namespace chimera {
 namespace {
 
-Machine this_machine(const Profile& profile, int ranks) {
-  Machine machine;
-  machine.name = profile.device;
-  machine.devices_per_node = ranks;
-  if (profile.p2p) machine.within.p2p = profile.p2p->link;
-  if (profile.reduce) machine.within.reduce = profile.reduce->link;
-  machine.between = machine.within;
-  return machine;
-}
-
 TrainPlan plan_of(Config config, const Profile& profile, std::int64_t steps) {
   config.train.steps = steps;
   return make_plan(std::move(config), std::stoll(profile.model.at("vocabulary")));
-}
-
-Layout layout_of(const TrainPlan& plan) {
-  return {.placement = plan.program.source.placement,
-          .width = plan.config.pipeline.width,
-          .sequences = plan.config.pipeline.micro_batch,
-          .split = plan.split,
-          .recomputed = plan.recomputed};
 }
 
 struct Predicted {
@@ -49,11 +33,8 @@ Predicted predict(const TrainPlan& plan, const Profile& profile) {
   const Layout layout = layout_of(plan);
   const Costs costs = layout_costs(profile, this_machine(profile, plan.ranks()), layout);
   const Timeline timeline = simulate(plan.program, costs);
-  Predicted predicted{.seconds = makespan(timeline), .peaks = {}};
-  for (const auto& levels : memory_levels(plan.program, timeline, layout_memory(profile, layout))) {
-    predicted.peaks.push_back(peak_bytes(levels));
-  }
-  return predicted;
+  return {.seconds = makespan(timeline),
+          .peaks = worker_peaks(plan.program, timeline, layout_memory(profile, layout))};
 }
 
 // A synchronous program is a step. Of an asynchronous one, a run: what more steps take.

@@ -61,12 +61,7 @@ void expect_close(double measured, double predicted, const std::string& what) {
 }
 
 std::vector<double> predicted_peaks(const EmulationSetting& setting) {
-  std::vector<double> peaks;
-  const Timeline timeline = simulate(setting.program, setting.costs);
-  for (const auto& levels : memory_levels(setting.program, timeline, setting.memory)) {
-    peaks.push_back(peak_bytes(levels));
-  }
-  return peaks;
+  return worker_peaks(setting.program, simulate(setting.program, setting.costs), setting.memory);
 }
 
 constexpr double kStretch = 0.005;
