@@ -185,7 +185,7 @@ struct Totals {
 // Of each worker.
 struct Peaks {
   std::vector<double> predicted;
-  Errors errors;
+  Errors errors = {};
 };
 
 Peaks compare_peaks(const EmulationSetting& setting, const Emulation& emulation) {

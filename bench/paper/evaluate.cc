@@ -89,11 +89,9 @@ double equation_throughput(const PaperRun& run, const Profile& profile, const Ma
 Peaks peaks(const PaperRun& run, const Profile& profile, const Machine& machine) {
   const Program program = program_of(run, asynchronous(run) ? steps_to_fill(run) : 1);
   const Timeline timeline = simulate(program, costs_of(run, profile, machine));
-  std::vector<double> bytes;
-  for (const auto& levels :
-       memory_levels(program, timeline, layout_memory(profile, layout_of(run, profile)))) {
-    bytes.push_back(peak_bytes(levels) + machine.reserved_bytes);
-  }
+  std::vector<double> bytes =
+      worker_peaks(program, timeline, layout_memory(profile, layout_of(run, profile)));
+  for (double& held : bytes) held += machine.reserved_bytes;
   const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
   return {.most = *most, .least = *least};
 }

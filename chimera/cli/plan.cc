@@ -11,6 +11,7 @@
 #include "chimera/base/error.h"
 #include "chimera/base/file.h"
 #include "chimera/base/text.h"
+#include "chimera/cli/job_ranks.h"
 #include "chimera/cli/mode.h"
 #include "chimera/cli/overwriting.h"
 #include "chimera/cli/plan_options.h"
@@ -77,6 +78,13 @@ std::vector<std::string> inputs_of(const PlanOptions& options,
   return inputs;
 }
 
+// Times are of ranks that have a core each.
+void note_shared_cores(int ranks) {
+  if (ranks <= cores()) return;
+  std::cerr << "chimera: note: this machine has " << cores() << " cores, which " << ranks
+            << " ranks would share; the times are those of as many cores as ranks\n";
+}
+
 int run_plan(const PlanOptions& options) {
   std::optional<Config> config;
   if (!options.config.empty()) {
@@ -91,6 +99,9 @@ int run_plan(const PlanOptions& options) {
   if (!options.output.empty()) check_writable(options.output);
   const PlanRequest request = request_of(options, config ? &*config : nullptr);
   const Plans plans = plan(request);
+  if (options.inputs.machine_name(config ? &*config : nullptr) == kThisMachine) {
+    note_shared_cores(options.ranks);
+  }
   std::cout << (options.json ? plan_json(plans, request)
                              : plan_table(plans, {.columns = terminal_columns()}));
   if (!options.output.empty()) {

@@ -9,12 +9,6 @@
 #include "chimera/plan/this_machine.h"
 
 namespace chimera {
-namespace {
-
-constexpr std::string_view kThisMachine = "this";
-
-}  // namespace
-
 void PlanInputs::add(CLI::App& app) {
   const auto not_empty = [](const std::string& text) -> std::string {
     return text.empty() ? "expected a value, not an empty text" : "";

@@ -13,6 +13,8 @@ class App;
 
 namespace chimera {
 
+inline constexpr std::string_view kThisMachine = "this";  // beside the presets
+
 struct PlanInputs {
   std::string profile, machine;  // empty: those of the configuration
   std::string memory;            // GB of a device, one number or one for each; empty: the machine's

@@ -63,9 +63,9 @@ std::string_view hint(Obstacle obstacle) {
     case Obstacle::kBlocks:
       return "try fewer stages, or ranks that divide into more groups";
     case Obstacle::kBatch:
-      return "try another number of ranks or another batch";
+      return "try another number of ranks, another batch or other micro-batches";
     case Obstacle::kSize:
-      return "try larger micro-batches, or profile them";
+      return "try a smaller batch, or profile larger micro-batches";
     case Obstacle::kSchedule:
       return "try other schedules or another number of ranks";
     case Obstacle::kMemory:

@@ -204,7 +204,10 @@ Machine load_machine(const std::string& name_or_path) {
     return preset(name_or_path);
   }
   // What looks like neither is more likely a misspelt preset.
-  if (name_or_path.find_first_of("./") == std::string::npos) return preset(name_or_path);
+  if (name_or_path.find_first_of("./") == std::string::npos) {
+    throw Error(ErrorCode::kUsage,
+                cat(unknown_word("machine", name_or_path, kPresets), "; or 'this', or a file"));
+  }
   return parse_machine(read_file(name_or_path), name_or_path);
 }
 
