@@ -45,18 +45,18 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& expe
   }
 }
 
-struct Cut {
+struct StageCut {
   std::vector<int> split, recomputed;
 };
 
-const std::vector<Cut>& cuts() {
-  static const std::vector<Cut> all = {{{3, 3}, {0, 0}},
-                                       {{3, 3}, {3, 3}},
-                                       {{3, 3}, {1, 2}},
-                                       {{1, 5}, {0, 5}},
-                                       {{5, 1}, {2, 1}},
-                                       {{1, 2, 2, 1}, {0, 0, 0, 0}},
-                                       {{1, 2, 2, 1}, {1, 1, 2, 0}}};
+const std::vector<StageCut>& cuts() {
+  static const std::vector<StageCut> all = {{{3, 3}, {0, 0}},
+                                            {{3, 3}, {3, 3}},
+                                            {{3, 3}, {1, 2}},
+                                            {{1, 5}, {0, 5}},
+                                            {{5, 1}, {2, 1}},
+                                            {{1, 2, 2, 1}, {0, 0, 0, 0}},
+                                            {{1, 2, 2, 1}, {1, 1, 2, 0}}};
   return all;
 }
 
@@ -66,7 +66,7 @@ TEST_P(Memory, OfALayoutIsThatOfTheWholeStages) {
   const auto [dtype, dropout, tied] = GetParam();
   const Config config = config_of(dtype, dropout, tied);
   const Profile profile = sized_profile(config, {1, 2, 3, 8});
-  for (const Cut& cut : cuts()) {
+  for (const StageCut& cut : cuts()) {
     for (const char* name : {"chimera", "1f1b"}) {
       for (const int sequences : {1, 2, 3, 8}) {
         SCOPED_TRACE(cat(name, " ", join(cut.split, ","), " R ", join(cut.recomputed, ","), " B ",

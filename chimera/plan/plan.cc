@@ -252,8 +252,12 @@ class Search {
       // The plan's own: simulated before, and known to fit.
       if (split == plan.candidate.split) return Worth{0, plan.prediction.step_s};
       ++plans_.simulated;
-      const Prediction prediction = predict(with(split), request_);
-      return Worth{excess(prediction.peak_bytes, prediction.limit_bytes), prediction.step_s};
+      try {
+        const Prediction prediction = predict(with(split), request_);
+        return Worth{excess(prediction.peak_bytes, prediction.limit_bytes), prediction.step_s};
+      } catch (const Error&) {  // an asynchronous schedule may have no steady time with it
+        return Worth{HUGE_VAL, HUGE_VAL};
+      }
     };
     problem.bound = [&](const std::vector<int>& split) {
       const Candidate candidate = with(split);
