@@ -4,14 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "chimera/base/text.h"
+#include "chimera/generate/testing.h"
 #include "chimera/job/model_profile.h"
 #include "chimera/job/train_plan.h"
 
 namespace chimera {
 namespace {
+
+constexpr std::array kRanks = {1, 2, 3, 4, 6, 8, 12, 16, 24};
 
 Config small_gpt2() {
   return parse_config(
@@ -72,7 +76,7 @@ void expect_all_train(const Config& config, int ranks) {
 }
 
 TEST(Planned, EveryPlanTrainsAsItIs) {
-  for (const int ranks : {1, 2, 3, 4, 6, 8, 12, 16, 24}) expect_all_train(small_gpt2(), ranks);
+  for (const int ranks : kRanks) expect_all_train(small_gpt2(), ranks);
 }
 
 TEST(Planned, EveryPlanTrainsAsItIsWithClippingOrTiedWeights) {
@@ -102,15 +106,19 @@ TEST(Planned, EveryPlanTrainsAsItIsWithinItsMemory) {
   }
 }
 
-// Of all schedules, pairs, methods and recomputes one at least is among what is tried above.
-TEST(Planned, PlansOfEveryScheduleAreTried) {
+TEST(Planned, PlansOfEveryScheduleAndMethodAreAmongThem) {
   std::set<std::string> names;
-  for (const int ranks : {1, 2, 3, 4, 6, 8, 12, 16, 24}) {
+  for (const int ranks : kRanks) {
     for (const Plan& found : plans_for(small_gpt2(), ranks).best) {
       names.insert(name_with_method(*found.candidate.generator, found.candidate.spec));
     }
   }
-  std::cerr << join(names) << "\n";
+  for (const Generator& generator : generators()) {
+    for (const Spec& way : ways_of(generator, 4, 8)) {
+      EXPECT_TRUE(names.contains(name_with_method(generator, way)))
+          << name_with_method(generator, way);
+    }
+  }
 }
 
 }  // namespace

@@ -268,6 +268,19 @@ TEST(Plan, OfTwoBlocksIsFoundForAnyTimes) {
   }
 }
 
+// A better split is looked for among some with which an asynchronous schedule has no steady time.
+TEST(Plan, IsFoundWhereSomeSplitsHaveNoSteadyTime) {
+  for (const double latency_s : {15e-3, 31e-3, 42e-3}) {
+    for (const int blocks : {5, 6, 10}) {
+      PlanRequest request = request_for(blocks, 3, 12, 0);
+      request.machine.between.p2p.latency_s = request.machine.within.p2p.latency_s = latency_s;
+      request.schedules = {"pipedream-2bw"};
+      request.stages = {3};
+      EXPECT_EQ(refusal(request), "") << latency_s << ", " << blocks;
+    }
+  }
+}
+
 // How long it takes is measured by bench/plan_speed.cc; nearly all of it is simulations.
 TEST(Plan, OfTwoThousandRanksSimulatesFewOfThem) {
   for (const bool barrier : {true, false}) {
