@@ -42,6 +42,9 @@ class File {
   int descriptor_;
 };
 
+// More than any text for people; what a device that never ends is stopped at.
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+
 std::string read_all(int descriptor, const std::string& path) {
   std::string text;
   char buffer[1 << 16];
@@ -49,6 +52,7 @@ std::string read_all(int descriptor, const std::string& path) {
     const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
     if (count == 0) return text;
     if (count > 0) text.append(buffer, static_cast<std::size_t>(count));
+    if (text.size() > kMostBytes) fail("read", path, EFBIG);
     if (count < 0 && errno != EINTR) fail("read", path, errno);
   }
 }

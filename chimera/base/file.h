@@ -6,7 +6,7 @@
 
 namespace chimera {
 
-// The bytes of a file; of standard input for "-".
+// The bytes of a file, of up to 1 GiB; of standard input for "-".
 [[nodiscard]] std::string read_file(const std::string& path);
 
 // Writes to a temporary file beside `path` and renames it, so that the file is there whole or not

@@ -10,12 +10,15 @@
 
 #include "chimera/base/error.h"
 #include "chimera/base/file.h"
-#include "chimera/base/number.h"
 #include "chimera/base/text.h"
+#include "chimera/cli/job_ranks.h"
 #include "chimera/cli/mode.h"
+#include "chimera/cli/overwriting.h"
 #include "chimera/cli/plan_options.h"
 #include "chimera/cli/text_table.h"
+#include "chimera/generate/generate.h"
 #include "chimera/job/memory_plan.h"
+#include "chimera/job/model_profile.h"
 #include "chimera/job/planned.h"
 #include "chimera/job/train_plan.h"
 #include "chimera/simulate/render.h"
@@ -35,25 +38,13 @@ struct EmulateOptions {
   bool json = false;
 };
 
-// The configured model's, or where that leaves it to the data, the profiled one's.
-std::int64_t vocabulary_of(const Config& config, const Profile& profile) {
-  if (config.model.vocabulary > 0) return config.model.vocabulary;
-  const auto found = profile.model.find("vocabulary");
-  const auto value =
-      found == profile.model.end() ? std::nullopt : parse_number<std::int64_t>(found->second);
-  if (!value || *value < 1) {
-    throw Error(ErrorCode::kUsage,
-                "model.vocabulary is 0, and the profile does not say it; set model.vocabulary");
-  }
-  return *value;
-}
-
 constexpr int kSteps = 5;
 
-// What the program of an asynchronous plan has.
+// An asynchronous plan is one program of all its steps: unless asked for, as many as fill it.
 Config with_steps(Config config, const EmulateOptions& options) {
-  if (!options.steps) return config;
-  config.train.steps = *options.steps;
+  const auto known = std::ranges::find(generators(), config.pipeline.schedule, &Generator::name);
+  if (known == generators().end() || !known->asynchronous) return config;
+  config.train.steps = options.steps.value_or(kSteps - 1 + 2 * config.pipeline.stages);
   config.train.checkpoint_every = 0;
   return config;
 }
@@ -78,11 +69,6 @@ int groups_of(const EmulateOptions& options, const TrainPlan& plan) {
   return std::clamp(kThreads / plan.workers(), 1, width);
 }
 
-// An asynchronous plan is executed once, by default over as many steps as fill it.
-const Program& program_of(const EmulateOptions& options, const TrainPlan& plan) {
-  return options.steps ? plan.program : plan.proved();
-}
-
 // What a worker's devices hold, or what the plan allows it, which may be less.
 std::vector<double> limits_of(const TrainPlan& plan, const Machine& machine, const Layout& layout) {
   std::vector<double> limits = layout_limits(machine, layout);
@@ -95,7 +81,7 @@ std::vector<double> limits_of(const TrainPlan& plan, const Machine& machine, con
 
 Compared compare_plan(const EmulateOptions& options, const TrainPlan& plan, const Profile& profile,
                       const Machine& machine) {
-  const Program& program = program_of(options, plan);
+  const Program& program = plan.program;
   const Layout layout = layout_of(plan);
   const Costs costs = layout_costs(profile, machine, layout);
   const MemoryModel memory = layout_memory(profile, layout);
@@ -193,7 +179,7 @@ void write_tracks(const std::string& path, const Compared& compared, const Train
                        : draw_html(tracks, placement, plan.program.source.name));
 }
 
-void check_emulate_options(const EmulateOptions& options) {
+void check_emulate_options(const EmulateOptions& options, const Config& config) {
   const auto refuse = [](std::string_view option, double value, std::string_view expected) {
     throw Error(ErrorCode::kUsage, cat(option, " is ", value, "; expected ", expected));
   };
@@ -208,15 +194,19 @@ void check_emulate_options(const EmulateOptions& options) {
     throw Error(ErrorCode::kUsage, cat("--timeline is '", options.timeline,
                                        "'; expected a name that ends in .html or .json"));
   }
+  refuse_overwriting(
+      "--timeline", options.timeline,
+      {options.config, options.inputs.profile_path(&config), options.inputs.machine_name(&config)});
   check_writable(options.timeline);
 }
 
 int run_emulate(const EmulateOptions& options) {
-  check_emulate_options(options);
-  const Config config = with_steps(
-      options.inputs.with_memory(load_config(options.config, options.overrides)), options);
+  refuse_job_of_many("emulate");
+  const Config config = with_vocabulary(with_steps(
+      options.inputs.with_memory(load_config(options.config, options.overrides)), options));
+  check_emulate_options(options, config);
   const Profile profile = options.inputs.load_profile(&config);
-  const TrainPlan plan = make_plan(config, vocabulary_of(config, profile));
+  const TrainPlan plan = make_plan(config, config.model.vocabulary);
   const Machine machine = options.inputs.load_machine(&config, profile, plan.ranks());
   const Compared compared = compare_plan(options, plan, profile, machine);
   if (options.json) {

@@ -22,6 +22,14 @@ namespace chimera {
   return process;
 }
 
+// Of a mode that is one process. Throws Error (kUsage) in a job of several.
+inline void refuse_job_of_many(std::string_view mode) {
+  const auto job = job_of_many();
+  if (!job) return;
+  throw Error(ErrorCode::kUsage, cat("chimera ", mode, " is one process, but ", job->launcher,
+                                     " started ", job->size, "; run it without"));
+}
+
 // Of a job of several processes, each is a rank. Throws Error (kUsage) where --ranks says another
 // number.
 [[nodiscard]] inline int ranks_of_job(const LaunchedProcess& process,

@@ -124,6 +124,15 @@ int end_of_parse(const CLI::App& app, const CLI::ParseError& error) {
                 exit_code(ErrorCode::kUsage));
 }
 
+// No option means anything by an empty text but those that are about texts.
+void refuse_empty_values(const CLI::App& mode) {
+  for (const CLI::Option* option : mode.get_options()) {
+    const std::string name = option->get_name();
+    if (name == "--prompt" || std::ranges::count(option->results(), "") == 0) continue;
+    throw Error(ErrorCode::kUsage, cat(name, " is ''; expected a value"));
+  }
+}
+
 int run_chosen(const std::vector<Parsed>& modes) {
   for (const Parsed& mode : modes) {
     if (mode.app->parsed()) return mode.run();
@@ -147,6 +156,7 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return end_of_parse(app, error);
   }
+  refuse_empty_values(chosen(app));
   const int code = run_chosen(modes);
   if (!std::cout.flush()) {
     throw Error(ErrorCode::kIo, "cannot write to standard output; is the disk full?");

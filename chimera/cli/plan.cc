@@ -86,6 +86,7 @@ void note_shared_cores(int ranks) {
 }
 
 int run_plan(const PlanOptions& options) {
+  refuse_job_of_many("plan");
   std::optional<Config> config;
   if (!options.config.empty()) {
     config = options.inputs.with_memory(load_config(options.config, options.overrides));

@@ -10,19 +10,13 @@
 
 namespace chimera {
 void PlanInputs::add(CLI::App& app) {
-  const auto not_empty = [](const std::string& text) -> std::string {
-    return text.empty() ? "expected a value, not an empty text" : "";
-  };
   app.add_option("--profile", profile, "What layers cost, from 'chimera profile'")
-      ->check(not_empty)
       ->type_name("FILE");
   app.add_option("--machine", machine,
                  "Devices and links: a file, 'piz-daint', 'v100-cluster', or 'this' (default)")
-      ->check(not_empty)
       ->type_name("FILE");
   app.add_option("--memory", memory,
                  "Gigabytes of each device in place of the machine's, one number or one for each")
-      ->check(not_empty)
       ->type_name("GB");
 }
 

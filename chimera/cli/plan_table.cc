@@ -97,25 +97,33 @@ std::string lines_of_cells(const Cells& cells) {
   return text;
 }
 
-// What the titles leave out.
-std::string legend(const std::vector<Plan>& plans, const TimeUnit& unit) {
-  const bool has_asynchronous = std::ranges::any_of(
-      plans, [](const Plan& plan) { return plan.candidate.generator->asynchronous; });
-  return cat("Times in ", unit.name, "; rec.: blocks recomputed; peak: of the fullest worker.",
-             has_asynchronous ? " *: asynchronous." : "", "\n");
-}
-
-// A split is long where there are many stages: "2,2,2,1" or "31 x 2, 1".
+// A split is long where there are many stages: "2,2,1" or "31x2,1".
 std::string split_text(const std::vector<int>& split) {
   std::vector<std::string> runs;
   for (std::size_t begin = 0; begin < split.size();) {
     std::size_t end = begin;
     while (end < split.size() && split[end] == split[begin]) ++end;
-    runs.push_back(end - begin > 2 ? cat(end - begin, " x ", split[begin]) : cat(split[begin]));
+    runs.push_back(end - begin > 2 ? cat(end - begin, "x", split[begin]) : cat(split[begin]));
     if (end - begin == 2) runs.push_back(cat(split[begin]));
     begin = end;
   }
   return join(runs, ",");
+}
+
+// What titles and sentences leave out.
+std::string legend(const std::vector<Plan>& plans, const TimeUnit& unit) {
+  const auto any = [&](auto has) { return std::ranges::any_of(plans, has, &Plan::candidate); };
+  std::string text =
+      cat("Times in ", unit.name, "; rec.: blocks recomputed; peak: of the fullest worker.");
+  if (any([](const Candidate& one) { return one.generator->asynchronous; })) {
+    text += " *: asynchronous.";
+  }
+  if (any([](const Candidate& one) {
+        return split_text(one.split).find('x') != std::string::npos;
+      })) {
+    text += " 3x5: three stages of five blocks.";
+  }
+  return text;
 }
 
 nlohmann::ordered_json candidate_json(const Candidate& candidate) {
@@ -171,9 +179,9 @@ nlohmann::ordered_json prediction_json(const Prediction& prediction) {
 
 std::string plan_table(const Plans& plans, const PlanTableStyle& style) {
   const TimeUnit unit = unit_for(plans.best.front().prediction.step_s);
-  std::string text =
-      cat(lines_of_cells(cells_of(plans.best, unit)), legend(plans.best, unit), "\n");
   const auto width = static_cast<std::size_t>(style.columns);
+  std::string text = cat(lines_of_cells(cells_of(plans.best, unit)),
+                         wrapped(legend(plans.best, unit), 0, width), "\n\n");
   const auto sentence = [&](const std::string& head, const std::string& body) {
     text += head + wrapped(body, head.size(), width) + "\n";
   };
@@ -182,8 +190,10 @@ std::string plan_table(const Plans& plans, const PlanTableStyle& style) {
     sentence(pad_right(cat(i + 1, "."), kNumber),
              cat("split ", split_text(plans.best[i].candidate.split), ": ", plans.best[i].why));
   }
-  text += cat("\n", plans.considered, " layouts looked at, ", plans.refused.size(), " refused, ",
-              plans.simulated, " simulations; the others cannot be faster than the last above.\n");
+  text += "\n";
+  sentence("", cat(plans.considered, " layouts looked at, ", plans.refused.size(), " refused, ",
+                   plans.simulated,
+                   " simulations; the others are slower by a lower bound, blocks spread evenly."));
   std::vector<std::string> said;
   for (const Refused& refused : plans.refused) {
     if (std::ssize(said) >= style.refused) break;

@@ -8,7 +8,6 @@
 
 #include "chimera/base/heap.h"
 #include "chimera/base/text.h"
-#include "chimera/cli/train_data.h"
 #include "chimera/job/model_profile.h"
 #include "chimera/model/memory_meter.h"
 #include "chimera/runtime/agreement.h"
@@ -145,14 +144,6 @@ std::vector<int> usual_sizes(int most) {
   for (int size = 1; size < most; size *= 2) sizes.push_back(size);
   sizes.push_back(most);
   return sizes;
-}
-
-Config with_vocabulary(Config config) {
-  if (config.model.vocabulary == 0) {
-    config.model.vocabulary = static_cast<int>(open_data(config).vocabulary());
-  }
-  validate(config.model);
-  return config;
 }
 
 std::optional<Profile> measure_profile(const Config& config, const MeasureOptions& options) {

@@ -26,7 +26,4 @@ struct MeasureOptions {
 [[nodiscard]] std::optional<Profile> measure_profile(const Config& config,
                                                      const MeasureOptions& options);
 
-// The configuration with the vocabulary of its data, where it leaves it open.
-[[nodiscard]] Config with_vocabulary(Config config);
-
 }  // namespace chimera

@@ -4,16 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iomanip>
-#include <iterator>
 #include <limits>
 #include <vector>
 
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
+#include "chimera/base/file.h"
 #include "chimera/base/number.h"
 #include "chimera/base/text.h"
 #include "chimera/generate/generate.h"
@@ -408,12 +406,7 @@ Config parse_config(std::string_view text, std::string_view source,
 }
 
 Config load_config(const std::string& path, std::span<const std::string> overrides) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.is_open() || file.bad() || std::filesystem::is_directory(path)) {
-    throw Error(ErrorCode::kIo,
-                cat("cannot read the configuration '", path, "'; does the file exist?"));
-  }
+  const std::string text = read_file(path);
   // A configuration is a page; the parser recurses, so that what is none could exhaust the stack.
   constexpr std::size_t kMostBytes = 16 * 1024;
   if (text.size() > kMostBytes) {

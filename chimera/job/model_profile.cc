@@ -6,6 +6,7 @@
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
+#include "chimera/data/tokenizer.h"
 #include "chimera/shape/layer_sizes.h"
 
 namespace chimera {
@@ -50,6 +51,20 @@ LayerKind stage_kind(const std::vector<int>& sizes) {
   return kind;
 }
 
+// Blocks, between what this project's models have before and after them.
+void check_layers(const Profile& profile, const std::string& source) {
+  using Names = std::vector<std::string>;
+  const auto check = [&](std::string_view key, const Names& seen, const Names& expected) {
+    if (seen == expected) return;
+    throw Error(ErrorCode::kUsage, cat("the profile '", source, "' is of another model: its ", key,
+                                       " layers are '", join(seen), "', not '", join(expected),
+                                       "'; profile this configuration (chimera profile)"));
+  };
+  check("first", profile.first, {kEmbedding});
+  check("last", profile.last, {kHead});
+  check("blocks", profile.blocks, Names(profile.blocks.size(), kBlock));
+}
+
 }  // namespace
 
 std::map<std::string, std::string> model_keys(const Config& config) {
@@ -64,9 +79,16 @@ std::map<std::string, std::string> model_keys(const Config& config) {
   return keys;
 }
 
+Config with_vocabulary(Config config) {
+  const auto known = static_cast<int>(make_tokenizer(config.data.tokenizer)->vocabulary());
+  if (config.model.vocabulary == 0) config.model.vocabulary = known;
+  validate(config.model);
+  return config;
+}
+
 void check_profile(const Profile& profile, const Config& config, const std::string& source) {
-  for (const auto& [name, value] : model_keys(config)) {
-    if (name == "vocabulary" && config.model.vocabulary == 0) continue;
+  check_layers(profile, source);
+  for (const auto& [name, value] : model_keys(with_vocabulary(config))) {
     const auto found = profile.model.find(name);
     if (found != profile.model.end() && found->second == value) continue;
     throw Error(ErrorCode::kUsage,

@@ -117,8 +117,15 @@ TEST(ModelProfile, FitsModelsThatDifferInTheirLayersAlone) {
   config.model.layers = 12;
   check_profile(profile, config, "p.toml");
   EXPECT_EQ(with_blocks(profile, 12), sized_profile(config, {1}));
+}
+
+TEST(ModelProfile, HasTheVocabularyOfTheTokenizerWhereTheDataSaysIt) {
+  Config config = config_of(DType::kFloat32, 0, false);
   config.model.vocabulary = 0;
-  check_profile(profile, config, "p.toml");
+  EXPECT_THROW(check_profile(sized_profile(config_of(DType::kFloat32, 0, false), {1}), config, "p"),
+               Error);
+  EXPECT_EQ(with_vocabulary(config).model.vocabulary, 256);  // of bytes
+  check_profile(sized_profile(with_vocabulary(config), {1}), config, "p");
 }
 
 TEST(ModelProfile, OfAnotherModelIsRefusedWithTheKeyAndBothValues) {
@@ -135,6 +142,15 @@ TEST(ModelProfile, OfAnotherModelIsRefusedWithTheKeyAndBothValues) {
                  "configuration's is 3; profile this configuration (chimera profile)");
   }
   EXPECT_EQ(profile.model.at("kind"), "gpt2");  // without the quotes of a text in TOML
+}
+
+TEST(ModelProfile, HasTheLayersOfTheModel) {
+  const Config config = config_of(DType::kFloat32, 0, false);
+  Profile profile = sized_profile(config, {1});
+  profile.last.clear();
+  EXPECT_THROW(check_profile(profile, config, "p.toml"), Error);
+  profile.last = {kHead, kHead};
+  EXPECT_THROW(check_profile(profile, config, "p.toml"), Error);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 namespace chimera {
 namespace {
 
+constexpr double kSame = 5e-4;  // what percent_text does not tell from 0
+
 int recomputed_blocks(const Candidate& candidate) {
   return std::accumulate(candidate.recomputed.begin(), candidate.recomputed.end(), 0);
 }
@@ -38,16 +40,49 @@ std::string memory_words(const Prediction& prediction) {
   return is_limited ? cat(held, " of ", bytes_text(limit)) : held;
 }
 
-// What makes the busiest worker compute longer.
-std::string more_computation(const Plan& plan, const Plan& best) {
-  if (recomputed_blocks(plan.candidate) > recomputed_blocks(best.candidate)) {
-    return "it recomputes activations to fit in memory";
+// What makes the busiest worker compute longer, as far as it shows.
+std::string more_computation(const Candidate& one, const Candidate& best) {
+  if (recomputed_blocks(one) > recomputed_blocks(best)) return " (it recomputes more)";
+  if (one.micro_batch != best.micro_batch) {
+    return cat(" (in micro-batches of ", one.micro_batch, ", not ", best.micro_batch, ")");
   }
-  if (plan.candidate.micro_batch < best.candidate.micro_batch) {
-    return cat("micro-batches of ", plan.candidate.micro_batch,
-               " keep the device less busy than those of ", best.candidate.micro_batch);
-  }
-  return "its stages are less even";
+  if (one.spec.stages > 1) return " (its stages are less even)";
+  return "";
+}
+
+// A step is its busiest worker's computation and what that worker waits, sums and steps: so much
+// longer, of the best step, is the one, and so much the other.
+std::string lost_words(const Plan& plan, const Plan& best) {
+  const Prediction &now = plan.prediction, &then = best.prediction;
+  const double computes = (now.busy_s - then.busy_s) / then.step_s;
+  const double waits = (now.step_s - now.busy_s - (then.step_s - then.busy_s)) / then.step_s;
+  const auto part = [](std::string_view does, double more) {
+    return cat(does, " ", percent_text(std::abs(more)), more > 0 ? " longer" : " less");
+  };
+  const std::string computing =
+      part("computes", computes) +
+      (computes > 0 ? more_computation(plan.candidate, best.candidate) : "");
+  const std::string waiting = part("waits", waits);
+  if (std::abs(waits) < kSame) return computing;
+  if (std::abs(computes) < kSame) return waiting;
+  return computes > waits ? cat(computing, " and ", waiting) : cat(waiting, " and ", computing);
+}
+
+// Three digits and more, never less than it is.
+std::string bytes_rounded_up(double bytes) {
+  constexpr double kKilo = 1e3;
+  const double digit = std::max(kKilo, std::pow(10, std::floor(std::log10(bytes)) - 2));
+  return bytes_text(digit * std::ceil(bytes / digit));
+}
+
+// `needed` times what devices have.
+std::string needed_words(const Machine& machine, double needed) {
+  const auto& memory = machine.memory_bytes;
+  const bool alike = std::ranges::all_of(memory, [&](double one) { return one == memory.front(); });
+  const std::string amount =
+      alike ? cat(bytes_rounded_up(needed * (memory.front() - machine.reserved_bytes)), " a device")
+            : cat(fixed_text(std::ceil(100 * needed) / 100, 2), " times what each device has");
+  return machine.reserved_bytes > 0 ? amount + " beside what is reserved" : amount;
 }
 
 // Of those that came furthest, one that asks least of the batch.
@@ -80,7 +115,6 @@ std::string reason(const Plan& plan, const Plan& best) {
   const Prediction& now = plan.prediction;
   const double slower = now.step_s / best.prediction.step_s - 1;
   const std::string memory = memory_words(now);
-  constexpr double kSame = 5e-4;  // what percent_text does not tell from 0
   if (&plan == &best || slower < kSame) {
     const std::string time =
         cat(&plan == &best ? "" : "as fast as the best: ", "the busiest worker computes ",
@@ -91,15 +125,8 @@ std::string reason(const Plan& plan, const Plan& best) {
         again > 0 ? cat("with ", again, " blocks recomputed to fit; ") : "nothing is recomputed; ",
         memory);
   }
-  const double lost = now.step_s - best.prediction.step_s;
-  const bool computes = now.busy_s - best.prediction.busy_s > lost / 2;
-  const std::string why =
-      computes ? cat("its busiest worker computes ",
-                     percent_text(now.busy_s / best.prediction.busy_s - 1),
-                     " longer: ", more_computation(plan, best))
-               : cat("workers idle ", percent_text(now.bubble_ratio), " of the time, not ",
-                     percent_text(best.prediction.bubble_ratio));
-  return cat(percent_text(slower), " slower than the best: ", why, "; ", memory);
+  return cat(percent_text(slower), " slower than the best: its busiest worker ",
+             lost_words(plan, best), "; ", memory);
 }
 
 std::string memory_reason(std::size_t worker, double peak_bytes, double limit_bytes) {
@@ -112,14 +139,7 @@ std::string no_plan_reason(const Plans& plans, const PlanRequest& request, doubl
   const std::string head = cat("no plan for ", request.ranks, " ranks and batches of ",
                                request.batch, " on ", request.machine.name, ": ");
   if (needed > 0) {
-    const auto& memory = request.machine.memory_bytes;
-    const std::string least =
-        memory.size() == 1
-            ? cat(bytes_text(needed * (memory.front() - request.machine.reserved_bytes)),
-                  " a device beside what is reserved")
-            : cat(std::round(100 * needed) / 100,
-                  " times the memory of each device beside what is reserved");
-    return cat(head, "memory; the least that would do is ", least,
+    return cat(head, "memory; the least that would do is ", needed_words(request.machine, needed),
                "; try more ranks, smaller micro-batches or devices that hold more");
   }
   if (plans.refused.empty()) {

@@ -17,6 +17,8 @@ constexpr double kMebi = 1024.0 * 1024.0;
 class CsvTable {
  public:
   CsvTable(std::string_view text, std::string_view source) : source_(source) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
     for (const std::string_view line : split(text, '\n')) {
       const std::string_view row = trim(line);
       if (!row.empty()) rows_.push_back(split(row, ','));

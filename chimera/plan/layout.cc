@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "chimera/base/check.h"
 #include "chimera/base/index.h"
@@ -10,9 +11,15 @@
 namespace chimera {
 namespace {
 
-// The kinds of a stage's layers, in order, and how many of them are recomputed.
+// A kind, and what it costs with the layout's micro-batches.
+struct SizedKind {
+  const LayerKind* kind = nullptr;
+  LayerPoint point;
+};
+
+// A stage's layers, in order, and how many of them are recomputed.
 struct StageLayers {
-  std::vector<const LayerKind*> kinds;
+  std::vector<const SizedKind*> layers;
   std::size_t recomputed = 0;
 };
 
@@ -20,20 +27,22 @@ class Stages {
  public:
   Stages(const Profile& profile, const Layout& layout) : profile_(profile), layout_(layout) {
     CHECK(layout.recomputed.size() == layout.split.size());
+    for (const LayerKind& kind : profile.kinds)
+      kinds_.push_back({&kind, kind.at(layout.sequences)});
     std::size_t block = 0;
     for (int stage = 0; stage < count(); ++stage) {
       StageLayers layers;
+      std::vector<const SizedKind*>& all = layers.layers;
       const auto blocks = as_index(layout.split[as_index(stage)]);
       CHECK(block + blocks <= profile.blocks.size());
-      if (stage == 0) add(profile.first, layers);
-      const std::size_t before = layers.kinds.size();
-      for (std::size_t i = 0; i < blocks; ++i) {
-        layers.kinds.push_back(&profile.kind(profile.blocks[block++]));
-      }
-      if (stage + 1 == count()) add(profile.last, layers);
+      if (stage == 0) add(profile.first, all);
+      const std::size_t before = all.size();
+      add(std::span(profile.blocks).subspan(block, blocks), all);
+      block += blocks;
+      if (stage + 1 == count()) add(profile.last, all);
       const auto recomputed = as_index(layout.recomputed[as_index(stage)]);
       if (recomputed == blocks && recomputed > 0) {
-        layers.recomputed = layers.kinds.size();  // those beside the blocks, too
+        layers.recomputed = all.size();  // those beside the blocks, too
       } else if (recomputed > 0) {
         layers.recomputed = before + recomputed;  // from the stage's beginning
       }
@@ -47,22 +56,39 @@ class Stages {
 
   // The message to the next stage.
   [[nodiscard]] double output_bytes(int stage) const {
-    return stages_[as_index(stage)].kinds.back()->at(layout_.sequences).output_bytes;
+    return stages_[as_index(stage)].layers.back()->point.output_bytes;
   }
 
   [[nodiscard]] double weight_bytes(int stage) const {
     double bytes = 0;
-    for (const LayerKind* kind : stages_[as_index(stage)].kinds) bytes += kind->weight_bytes;
+    for (const SizedKind* layer : stages_[as_index(stage)].layers) {
+      bytes += layer->kind->weight_bytes;
+    }
     return bytes;
   }
 
+  // Those that every stage has.
+  [[nodiscard]] std::vector<const SizedKind*> each() const {
+    std::vector<const SizedKind*> layers;
+    add(profile_.each, layers);
+    return layers;
+  }
+
  private:
-  void add(const std::vector<std::string>& names, StageLayers& layers) const {
-    for (const std::string& name : names) layers.kinds.push_back(&profile_.kind(name));
+  // Most have the name of the one before.
+  void add(std::span<const std::string> names, std::vector<const SizedKind*>& layers) const {
+    const SizedKind* last = nullptr;
+    for (const std::string& name : names) {
+      if (last == nullptr || last->kind->name != name) {
+        last = &kinds_[static_cast<std::size_t>(&profile_.kind(name) - profile_.kinds.data())];
+      }
+      layers.push_back(last);
+    }
   }
 
   const Profile& profile_;
   const Layout& layout_;
+  std::vector<SizedKind> kinds_;  // as in the profile
   std::vector<StageLayers> stages_;
 };
 
@@ -119,21 +145,21 @@ double forward_s(const LayerPoint& point, bool recomputed) {
   return recomputed && point.kept_forward_s > 0 ? point.kept_forward_s : point.forward_s;
 }
 
-void add_compute(const Profile& profile, const Machine& machine, const StageLayers& layers,
-                 int sequences, Costs& costs) {
+void add_compute(const Machine& machine, const StageLayers& stage,
+                 const std::vector<const SizedKind*>& each, Costs& costs) {
   double forward = 0, backward = 0, input = 0, recompute = 0, step = 0;
-  const auto add = [&](const LayerKind& kind, bool recomputed) {
-    const LayerPoint point = kind.at(sequences);
+  const auto add = [&](const SizedKind& layer, bool recomputed) {
+    const LayerPoint& point = layer.point;
     forward += forward_s(point, recomputed);
     backward += point.backward_s;
     input += point.backward_input_s;
     if (recomputed) recompute += point.recompute_s;
-    step += kind.step_s;
+    step += layer.kind->step_s;
   };
-  for (std::size_t i = 0; i < layers.kinds.size(); ++i) {
-    add(*layers.kinds[i], i < layers.recomputed);
+  for (std::size_t i = 0; i < stage.layers.size(); ++i) {
+    add(*stage.layers[i], i < stage.recomputed);
   }
-  for (const std::string& name : profile.each) add(profile.kind(name), layers.recomputed > 0);
+  for (const SizedKind* layer : each) add(*layer, stage.recomputed > 0);
   const auto timed = [&](double seconds) {
     return machine.time_scale * seconds + machine.action_s;
   };
@@ -144,9 +170,9 @@ void add_compute(const Profile& profile, const Machine& machine, const StageLaye
   costs.stage_step_s.push_back(machine.time_scale * step);
 }
 
-double gradient_of(const StageLayers& layers) {
+double gradient_of(const StageLayers& stage) {
   double bytes = 0;
-  for (const LayerKind* kind : layers.kinds) bytes += kind->gradient_bytes;
+  for (const SizedKind* layer : stage.layers) bytes += layer->kind->gradient_bytes;
   return bytes;
 }
 
@@ -156,14 +182,13 @@ double gradient_of(const StageLayers& layers) {
 class StageBytes {
  public:
   // `tokens`: of a micro-batch; its targets are as large. A forward is given both.
-  StageBytes(const StageLayers& layers, int sequences, double input, double tokens, bool first,
-             bool last)
-      : cut_(layers.recomputed), tokens_(tokens), first_(first), last_(last) {
-    for (const LayerKind* kind : layers.kinds) {
-      inputs_.push_back(points_.empty() ? input : points_.back().output_bytes);
-      points_.push_back(kind->at(sequences));
-    }
-  }
+  StageBytes(const StageLayers& stage, double input, double tokens, bool first, bool last)
+      : layers_(stage.layers),
+        cut_(stage.recomputed),
+        input_(input),
+        tokens_(tokens),
+        first_(first),
+        last_(last) {}
 
   [[nodiscard]] StageMemory memory() const {
     const double stash = held_after(0), kept = held_after(cut_);
@@ -178,26 +203,26 @@ class StageBytes {
  private:
   // By a forward that keeps of the layers before `cut` nothing but the stage's input.
   [[nodiscard]] double held_after(std::size_t cut) const {
-    double bytes = inputs_.front();
-    for (std::size_t i = cut; i < points_.size(); ++i) {
-      bytes += points_[i].stash_bytes + (i > 0 ? inputs_[i] : 0);
+    double bytes = input_;
+    for (std::size_t i = cut; i < layers_.size(); ++i) {
+      bytes += point(i).stash_bytes + (i > 0 ? point(i - 1).output_bytes : 0);
     }
     if (first_ && cut == 0) bytes += tokens_;
-    if (last_ && cut < points_.size()) bytes += tokens_;
+    if (last_ && cut < layers_.size()) bytes += tokens_;
     return bytes;
   }
 
   [[nodiscard]] double forward_peak(std::size_t cut) const {
-    double held = 2 * tokens_ + inputs_.front(), peak = held;
-    for (std::size_t i = 0; i < points_.size(); ++i) {
-      const LayerPoint& point = points_[i];
+    double held = 2 * tokens_ + input_, peak = held;
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const LayerPoint& now = point(i);
       const bool again = i < cut;
-      const double work = again ? point.kept_forward_work_bytes : point.forward_work_bytes;
-      const double left = (again ? 0 : point.stash_bytes) + point.output_bytes;
+      const double work = again ? now.kept_forward_work_bytes : now.forward_work_bytes;
+      const double left = (again ? 0 : now.stash_bytes) + now.output_bytes;
       peak = std::max(peak, held + left + work);
       held += left;
       // What no graph holds ends when the layer has used it.
-      if (again && i > 0) held -= inputs_[i];
+      if (again && i > 0) held -= point(i - 1).output_bytes;
     }
     return peak;
   }
@@ -205,8 +230,8 @@ class StageBytes {
   [[nodiscard]] double recompute_peak(double kept) const {
     double held = kept + 2 * tokens_, peak = held;
     for (std::size_t i = 0; i < cut_; ++i) {
-      const double left = points_[i].stash_bytes + points_[i].output_bytes;
-      peak = std::max(peak, held + left + points_[i].recompute_work_bytes);
+      const double left = point(i).stash_bytes + point(i).output_bytes;
+      peak = std::max(peak, held + left + point(i).recompute_work_bytes);
       held += left;
     }
     return peak;
@@ -215,25 +240,26 @@ class StageBytes {
   // The gradient of a layer's output turns into that of its input; stash and input end with it. The
   // gradient that came as a message and the stage's input stay to the end.
   [[nodiscard]] double backward_peak(double stash) const {
-    double held = stash + points_.back().output_bytes, peak = held;
-    for (std::size_t i = points_.size(); i-- > 0;) {
-      const LayerPoint& point = points_[i];
-      const bool at_end = i + 1 == points_.size();
+    double held = stash + layers_.back()->point.output_bytes, peak = held;
+    for (std::size_t i = layers_.size(); i-- > 0;) {
+      const LayerPoint& now = point(i);
+      const bool at_end = i + 1 == layers_.size();
       const double work = at_end && !last_
-                              ? std::max(point.backward_work_bytes, point.end_backward_work_bytes)
-                              : point.backward_work_bytes;
+                              ? std::max(now.backward_work_bytes, now.end_backward_work_bytes)
+                              : now.backward_work_bytes;
       peak = std::max(peak, held + work);
-      held -= point.stash_bytes;
-      if (!at_end) held -= point.output_bytes;
+      held -= now.stash_bytes;
+      if (!at_end) held -= now.output_bytes;
       if (at_end && last_) held -= tokens_;
     }
     return peak;
   }
 
-  std::vector<LayerPoint> points_;
-  std::vector<double> inputs_;  // of each layer
+  [[nodiscard]] const LayerPoint& point(std::size_t layer) const { return layers_[layer]->point; }
+
+  const std::vector<const SizedKind*>& layers_;
   std::size_t cut_;
-  double tokens_;
+  double input_, tokens_;
   bool first_, last_;
 };
 
@@ -244,12 +270,13 @@ void add_worker(const Profile& profile, const Stages& stages, const Placement& p
   for (const int stage : held) {
     // Of a stage that several hold, one worker takes the gradient norm.
     const bool is_first = placement.holders(stage).front() == worker;
-    for (const LayerKind* kind : stages[stage].kinds) {
-      weights += kind->weight_bytes;
-      gradients += kind->gradient_bytes;
-      optimizer += kind->optimizer_bytes;
-      if (is_first) step = std::max(step, kind->step_bytes);
-      parameters += static_cast<double>(kind->parameters);
+    for (const SizedKind* layer : stages[stage].layers) {
+      const LayerKind& kind = *layer->kind;
+      weights += kind.weight_bytes;
+      gradients += kind.gradient_bytes;
+      optimizer += kind.optimizer_bytes;
+      if (is_first) step = std::max(step, kind.step_bytes);
+      parameters += static_cast<double>(kind.parameters);
     }
   }
   const bool both = held.front() == 0 && held.back() + 1 == stages.count();
@@ -286,10 +313,12 @@ std::vector<double> gradient_bytes(const Profile& profile, const Layout& layout)
 }
 
 Costs layout_costs(const Profile& profile, const Machine& machine, const Layout& layout) {
+  check_devices(machine, layout.width * layout.placement.workers());
   const Stages stages(profile, layout);
+  const std::vector<const SizedKind*> each = stages.each();
   Costs costs;
   for (int stage = 0; stage < stages.count(); ++stage) {
-    add_compute(profile, machine, stages[stage], layout.sequences, costs);
+    add_compute(machine, stages[stage], each, costs);
     costs.reduce_s.push_back(reduce_s(machine, layout, stage, gradient_of(stages[stage])));
     if (stage + 1 < stages.count()) costs.boundary_bytes.push_back(stages.output_bytes(stage));
   }
@@ -306,7 +335,7 @@ MemoryModel layout_memory(const Profile& profile, const Layout& layout) {
   for (int stage = 0; stage < stages.count(); ++stage) {
     const bool is_last = stage + 1 == stages.count();
     const double input = stage == 0 ? 0 : stages.output_bytes(stage - 1);
-    const StageBytes bytes(stages[stage], layout.sequences, input, tokens, stage == 0, is_last);
+    const StageBytes bytes(stages[stage], input, tokens, stage == 0, is_last);
     memory.stages.push_back(bytes.memory());
     memory.stages.back().weights = stages.weight_bytes(stage);
     memory.stages.back().activation = is_last ? 0 : stages.output_bytes(stage);
@@ -319,6 +348,7 @@ MemoryModel layout_memory(const Profile& profile, const Layout& layout) {
 
 std::vector<double> layout_limits(const Machine& machine, const Layout& layout) {
   const int workers = layout.placement.workers();
+  check_devices(machine, layout.width * workers);
   std::vector<double> limits(as_index(workers), std::numeric_limits<double>::infinity());
   for (int rank = 0; rank < layout.width * workers; ++rank) {
     double& limit = limits[as_index(rank % workers)];

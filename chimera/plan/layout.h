@@ -32,7 +32,8 @@ struct Layout {
 
 // `layout` fits the profile: as many blocks in the split as the profile has. Messages between
 // workers that lie on one node in every group go over its links; an all-reduce whose stage group
-// lies on one node does, too.
+// lies on one node does, too. Throws Error (kUsage) where the machine has too few devices, as does
+// layout_limits.
 [[nodiscard]] Costs layout_costs(const Profile& profile, const Machine& machine,
                                  const Layout& layout);
 [[nodiscard]] MemoryModel layout_memory(const Profile& profile, const Layout& layout);

@@ -1,6 +1,7 @@
 #include "chimera/plan/machine.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <sstream>
 
@@ -155,7 +156,7 @@ Machine parse_machine(std::string_view text, std::string_view source) {
   TomlTable table(parsed, std::string(source));
   if (table.text("format") != kMachineFormat) table.refuse("format", toml_text(kMachineFormat));
   Machine machine;
-  machine.name = table.text("name");
+  machine.name = table.line("name");
   machine.source = table.text("source");
   read_devices(table, machine);
   read_memory(table, machine);
@@ -199,12 +200,19 @@ std::string print(const Machine& machine) {
   return out.str();
 }
 
+void check_devices(const Machine& machine, int ranks) {
+  if (ranks <= machine.devices()) return;
+  throw Error(ErrorCode::kUsage, cat("the number of ranks is ", ranks, "; expected at most ",
+                                     machine.devices(), ", the devices of ", machine.name));
+}
+
 Machine load_machine(const std::string& name_or_path) {
   if (std::find(kPresets.begin(), kPresets.end(), name_or_path) != kPresets.end()) {
     return preset(name_or_path);
   }
-  // What looks like neither is more likely a misspelt preset.
-  if (name_or_path.find_first_of("./") == std::string::npos) {
+  // What is not there and does not look like a file is more likely a misspelt preset.
+  if (name_or_path.find_first_of("./") == std::string::npos &&
+      !std::filesystem::exists(name_or_path)) {
     throw Error(ErrorCode::kUsage,
                 cat(unknown_word("machine", name_or_path, kPresets), "; or 'this', or a file"));
   }

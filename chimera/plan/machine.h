@@ -40,7 +40,7 @@ struct Machine {
 
   [[nodiscard]] int devices() const { return nodes * devices_per_node; }
   [[nodiscard]] int node(int rank) const { return rank / devices_per_node; }
-  // What a rank may hold; infinity where there is no limit.
+  // What a rank may hold; infinity where there is no limit. Requires rank < devices().
   [[nodiscard]] double limit_bytes(int rank) const;
 
   friend bool operator==(const Machine&, const Machine&) = default;
@@ -53,6 +53,9 @@ inline constexpr std::array<std::string_view, 2> kPresets = {"piz-daint", "v100-
 // Throws Error (kUsage) with file and key for what is missing, unknown or out of range.
 [[nodiscard]] Machine parse_machine(std::string_view text, std::string_view source);
 [[nodiscard]] std::string print(const Machine& machine);  // parses to the same
+
+// Throws Error (kUsage) where ranks have no device.
+void check_devices(const Machine& machine, int ranks);
 
 // A preset's name or a file. Throws Error, also (kIo).
 [[nodiscard]] Machine load_machine(const std::string& name_or_path);

@@ -37,11 +37,7 @@ void check(const PlanRequest& request) {
                                        kMostBlocks, "; try several layers as one block"));
   }
   for (const int size : request.micro_batches) check_from_1("a micro-batch", size);
-  if (request.ranks > request.machine.devices()) {
-    throw Error(ErrorCode::kUsage,
-                cat("the number of ranks is ", request.ranks, "; expected at most ",
-                    request.machine.devices(), ", the devices of ", request.machine.name));
-  }
+  check_devices(request.machine, request.ranks);
   for (const int stages : request.stages) {
     check_from_1("the number of stages", stages);
     if (request.ranks % stages == 0) continue;
@@ -84,9 +80,13 @@ class Search {
   }
 
  private:
-  [[nodiscard]] bool enough() const {
-    return static_cast<int>(plans_.best.size()) >= request_.most;
+  // Plans to look for: what is wanted, and never so few that the best depended on it.
+  [[nodiscard]] std::size_t most() const {
+    constexpr int kLeast = 10;
+    return static_cast<std::size_t>(std::max(request_.most, kLeast));
   }
+
+  [[nodiscard]] bool enough() const { return plans_.best.size() >= most(); }
 
   void refuse(const Draft& draft, const std::string& reason) {
     plans_.refused.push_back({draft.candidate, Obstacle::kSchedule, reason, draft.bound_s});
@@ -191,7 +191,7 @@ class Search {
   void insert(Plan plan) {
     const auto place = std::upper_bound(plans_.best.begin(), plans_.best.end(), plan, is_better);
     plans_.best.insert(place, std::move(plan));
-    if (static_cast<int>(plans_.best.size()) > request_.most) plans_.best.pop_back();
+    if (plans_.best.size() > most()) plans_.best.pop_back();
   }
 
   // Of the best few plans.
@@ -207,6 +207,9 @@ class Search {
   }
 
   void finish() {
+    const auto wanted = static_cast<std::size_t>(request_.most);
+    if (plans_.best.size() > wanted)
+      plans_.best.erase(plans_.best.begin() + request_.most, plans_.best.end());
     std::stable_sort(plans_.refused.begin(), plans_.refused.end(),
                      [](const Refused& a, const Refused& b) {
                        const auto key = [](const Refused& r) {
@@ -230,39 +233,39 @@ class Search {
   std::map<std::tuple<int, int, int>, std::vector<int>> splits_;
 };
 
-// Of those refused for memory, without split and recompute, the nearest to their limits.
-std::vector<Candidate> nearest_to_fit(std::vector<Refused> refused) {
+// Of those refused for memory, the nearest to their limits first.
+std::vector<Refused> nearest_to_fit(std::vector<Refused> refused) {
   constexpr std::size_t kMost = 16;
   std::erase_if(refused, [](const Refused& one) { return one.obstacle != Obstacle::kMemory; });
   std::ranges::stable_sort(refused, {}, &Refused::needed_memories);
-  std::vector<Candidate> nearest;
-  for (const Refused& one : refused) {
-    if (nearest.size() == kMost) break;
-    Candidate& candidate = nearest.emplace_back(one.candidate);
-    candidate.split.clear();
-    candidate.recomputed.clear();
-  }
-  return nearest;
+  if (refused.size() > kMost) refused.erase(refused.begin() + kMost, refused.end());
+  return refused;
 }
 
 // As many times the machine's memory, what is reserved left out, as some plan needs, to a percent;
 // 0 where more memory does not help. Looks at those alone that lack least.
 double needed_memory(const PlanRequest& request, const std::vector<Refused>& refused) {
-  const std::vector<Candidate> nearest = nearest_to_fit(refused);
+  const std::vector<Refused> nearest = nearest_to_fit(refused);
+  std::vector<Candidate> candidates;
+  for (const Refused& one : nearest) {
+    Candidate& candidate = candidates.emplace_back(one.candidate);
+    candidate.split.clear();
+    candidate.recomputed.clear();
+  }
   const auto fits = [&](double factor) {
     PlanRequest more = request;
     for (double& bytes : more.machine.memory_bytes) bytes *= factor;
     more.machine.reserved_bytes *= factor;
-    return Search(more).finds_one(nearest);
+    return Search(more).finds_one(candidates);
   };
   PlanRequest unlimited = request;
   unlimited.machine.memory_bytes.clear();
-  if (nearest.empty() || !Search(unlimited).finds_one(nearest)) return 0;
+  if (nearest.empty() || !Search(unlimited).finds_one(candidates)) return 0;
   constexpr double kPrecision = 1.005;
-  double low = 1, high = 2;
+  double low = 1, high = std::max(kPrecision, nearest.front().needed_memories);
   while (!fits(high)) low = high, high *= 2;
   while (high / low > kPrecision) {
-    const double middle = std::sqrt(low * high);
+    const double middle = std::sqrt(low) * std::sqrt(high);
     (fits(middle) ? high : low) = middle;
   }
   return high;

@@ -72,7 +72,7 @@ struct Plans {
   std::vector<Plan> best;        // best first
   std::vector<Refused> refused;  // those that might have been fastest first
   int considered = 0;            // candidates in all
-  int simulated = 0;  // the others cannot be faster than the last of `best`: their bound says so
+  int simulated = 0;  // others are slower than `best`: their bound says so, blocks spread evenly
 };
 
 // Throws Error (kUsage) for a request that makes no sense, and where no plan is left, with the

@@ -70,7 +70,7 @@ LayerPoint read_point(TomlTable table) {
 
 LayerKind read_kind(TomlTable table) {
   LayerKind kind;
-  kind.name = table.text("name");
+  kind.name = table.line("name");
   kind.parameters = table.integer("parameters", 0, kMostParameters);
   for (const KindField& field : kKindFields) kind.*field.member = table.number(field.name, false);
   for (TomlTable& point : table.tables("point"))
@@ -263,7 +263,7 @@ Profile parse_profile(std::string_view text, std::string_view source) {
   TomlTable table(parsed, std::string(source));
   if (table.text("format") != kProfileFormat) table.refuse("format", toml_text(kProfileFormat));
   Profile profile;
-  profile.device = table.text("device");
+  profile.device = table.line("device");
   profile.source = table.text("source");
   profile.first = read_names(table, "first");
   profile.blocks = read_names(table, "blocks");
@@ -273,7 +273,7 @@ Profile parse_profile(std::string_view text, std::string_view source) {
   profile.tokens_bytes = table.number("tokens_bytes", false, 0);
   profile.shared_parameters = table.integer("shared_parameters", 0, kMostParameters, 0);
   TomlTable model = table.table("model");
-  for (const std::string& key : model.keys()) profile.model[key] = model.text(key);
+  for (const std::string& key : model.keys()) profile.model[key] = model.line(key);
   if (table.has("p2p")) profile.p2p = read_fit(table.table("p2p"));
   if (table.has("all_reduce")) profile.reduce = read_fit(table.table("all_reduce"));
   read_kinds(table, profile);

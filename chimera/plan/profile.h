@@ -70,7 +70,7 @@ struct SizedTime {
 [[nodiscard]] LinkFit fit_link(const std::vector<SizedTime>& points);
 
 // A model of more is cut another way: several of its layers as one.
-inline constexpr int kMostBlocks = 4096;
+inline constexpr int kMostBlocks = 1024;
 
 struct Profile {
   std::string device, source;                // in words

@@ -9,6 +9,11 @@
 namespace chimera {
 namespace {
 
+bool is_control(char letter) {
+  constexpr char kDelete = 0x7F;
+  return static_cast<unsigned char>(letter) < ' ' || letter == kDelete;
+}
+
 std::string seen(const toml::node& node) {
   if (node.is_table()) return "a section";
   if (const auto* array = node.as_array(); array != nullptr && node.is_array_of_tables()) {
@@ -17,7 +22,7 @@ std::string seen(const toml::node& node) {
   std::ostringstream out;
   node.visit([&](const auto& value) { out << value; });
   std::string text = out.str();
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
   constexpr std::size_t kMost = 60;
   if (text.size() > kMost) text = text.substr(0, kMost) + "...";
   return text;
@@ -89,6 +94,12 @@ std::string TomlTable::text(std::string_view key, std::optional<std::string> fal
   const auto* value = node == nullptr ? nullptr : node->as_string();
   if (value == nullptr) refuse(key, "a text in quotes");
   return value->get();
+}
+
+std::string TomlTable::line(std::string_view key, std::optional<std::string> fallback) {
+  std::string value = text(key, std::move(fallback));
+  if (std::ranges::none_of(value, is_control)) return value;
+  refuse(key, "a text of one line, without control characters");
 }
 
 std::vector<std::string> TomlTable::texts(std::string_view key) {

@@ -32,6 +32,8 @@ class TomlTable {
   [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high,
                                      std::optional<std::int64_t> fallback = {});
   [[nodiscard]] std::string text(std::string_view key, std::optional<std::string> fallback = {});
+  // Without line ends and other control characters: it goes into comments and to terminals.
+  [[nodiscard]] std::string line(std::string_view key, std::optional<std::string> fallback = {});
   [[nodiscard]] std::vector<std::string> texts(std::string_view key);
   // One number or an array of them, each as an open one above; none where the key is not there.
   [[nodiscard]] std::vector<double> numbers(std::string_view key);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -100,6 +101,19 @@ TEST_F(Planning, EmulateComparesAndDraws) {
   EXPECT_TRUE(has(read(file("t.html")), "emulated"));
 }
 
+TEST_F(Planning, AnEmulationNeedsADeviceForEachRankAndKeepsItsInputs) {
+  const std::string plan = file("plan.toml");
+  ASSERT_EQ(run(words("plan", {"--ranks", "8", "-o", plan})).code, 0);
+  write(file("small"), print(test_machine(4, 4)));
+  expect_error(run({"emulate", plan, "--machine", file("small")}), 2,
+               "the number of ranks is 8; expected at most 4");
+  std::filesystem::copy(file("p.toml"), file("p.json"));
+  const std::string before = read(file("p.json"));
+  expect_error(run({"emulate", plan, "--profile", file("p.json"), "--timeline", file("p.json")}), 2,
+               "which the run reads");
+  EXPECT_EQ(read(file("p.json")), before);
+}
+
 TEST_F(Planning, AnEmulatedPlanThatDoesNotFitIsMarked) {
   const std::string plan = file("plan.toml");
   ASSERT_EQ(run(words("plan", {"--ranks", "2", "-o", plan})).code, 0);
@@ -187,7 +201,9 @@ TEST_F(Planning, AsynchronousPlansAreEmulatedForTheStepsAskedFor) {
     EXPECT_EQ(result.code, 0) << result.err;
     return nlohmann::json::parse(result.out)["steps"].get<int>();
   };
-  EXPECT_GT(steps({}), 3);
+  const int enough = steps({});
+  EXPECT_GT(enough, 3);
+  EXPECT_EQ(steps({"--set", "train.steps=1"}), enough);
   EXPECT_EQ(steps({"--steps", "3"}), 3);
 }
 
@@ -212,8 +228,11 @@ TEST_F(Planning, RefusesWithOneLine) {
   refused({"--ranks", "4", "--memory", "1,1"}, "each of the 8 devices");
   refused({"--ranks", "4", "--memory", "-1"}, "--memory is '-1'");
   refused({"--ranks", "4", "--memory", "1e-9"}, "the least that would do is ");
-  refused({"--ranks", "4", "--memory", ""}, "--memory: expected a value");
-  refused({"--ranks", "4", "--machine", ""}, "--machine: expected a value");
+  refused({"--ranks", "4", "--memory", ""}, "--memory is ''; expected a value");
+  refused({"--ranks", "4", "-o", ""}, "--output is ''; expected a value");
+  refused({"--ranks", "4", "--memory", "1e-300"}, "the least that would do is ");
+  refused({"--ranks", "4", "--set", "data.tokenizer=bite"}, "unknown tokenizer 'bite'");
+  refused({"--ranks", "4", "--set", "model.vocabulary=0"}, "its vocabulary is 100, but");
   refused({"--ranks", "4", "--set", "pipeline.memory=x"}, "expected gigabytes above 0, as 16\n");
   refused({"--ranks", "8", "--batch", "1", "--stages", "4"},
           "nearest is D=4 W=2: the batch of 1 sequences is no multiple of W x B = 2 x 1");
@@ -232,6 +251,10 @@ TEST_F(Planning, RefusesWithOneLine) {
         "format = \"chimera-machine-1\"\nname = \"m\"\nsource = \"\"\nnodes = 4\n"
         "devices_per_node = 1\n[p2p]\nlatency_s = 1e-6\n");
   refused({"--ranks", "4"}, "p2p: bytes_per_s is missing");
+  write(file("m.toml"),
+        "format = \"chimera-machine-1\"\nname = \"m\\nn\"\nsource = \"\"\nnodes = 4\n");
+  refused({"--ranks", "4"}, "name is '''m n'''; expected a text of one line");
+  expect_error(run({"plan", file(""), "--ranks", "4"}), 3, "Is a directory");
   expect_error(run({"emulate", config()}), 2, "no profile");
   expect_error(run({"emulate", config(), "--stretch", "0"}), 2, "--stretch is 0");
   expect_error(run({"emulate", file("none.toml")}), 3, "none.toml");

@@ -61,7 +61,7 @@ TEST(Profile, RefusesWhatMakesNoSense) {
   job.expect_refused({"--ranks", "0"}, 2, "--ranks is 0");
   job.expect_refused({"--micro-batches", "1,x"}, 2, "'x' is no number");
   job.expect_refused({"--set", "model.heads=3"}, 2, "heads");
-  job.expect_refused({"--set", "model.vocabulary=0"}, 2, "data.text is empty");
+  job.expect_refused({"--set", "data.tokenizer=none"}, 2, "unknown tokenizer 'none'");
   expect_error(run({"profile", "-o", job.folder.file("p.toml")}), 2, "nothing to profile");
   expect_error(run({"profile", job.folder.file("run.toml")}), 2, "--output");
 }
