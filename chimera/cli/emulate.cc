@@ -18,9 +18,9 @@
 #include "chimera/cli/text_table.h"
 #include "chimera/generate/generate.h"
 #include "chimera/job/memory_plan.h"
-#include "chimera/job/model_profile.h"
 #include "chimera/job/planned.h"
 #include "chimera/job/train_plan.h"
+#include "chimera/job/vocabulary.h"
 #include "chimera/simulate/render.h"
 #include "chimera/simulate/simulate.h"
 

@@ -20,6 +20,7 @@
 #include "chimera/cli/overwriting.h"
 #include "chimera/job/config.h"
 #include "chimera/job/model_profile.h"
+#include "chimera/job/vocabulary.h"
 #include "chimera/plan/layer_csv.h"
 #ifdef CHIMERA_TORCH
 #include "chimera/cli/profile_measure.h"

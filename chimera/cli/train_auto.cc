@@ -9,6 +9,7 @@
 #include "chimera/cli/job_ranks.h"
 #include "chimera/cli/profile_measure.h"
 #include "chimera/job/planned.h"
+#include "chimera/job/vocabulary.h"
 
 namespace chimera {
 namespace {

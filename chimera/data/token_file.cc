@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "chimera/base/check.h"
@@ -191,6 +192,12 @@ TokenFile open_text(const std::string& path, const Tokenizer& tokenizer) {
   TokenWriter writer = TokenWriter::unnamed(path, tokenizer.vocabulary());
   tokenizer.encode(text.text(), [&](std::span<const Token> tokens) { writer.append(tokens); });
   return writer.finish();
+}
+
+std::int64_t text_vocabulary(const std::string& path, const Tokenizer& tokenizer) {
+  if (!std::filesystem::exists(path)) return tokenizer.vocabulary();
+  MappedFile text = MappedFile::open(path, "text");
+  return has_magic(text.bytes()) ? TokenFile(std::move(text)).vocabulary() : tokenizer.vocabulary();
 }
 
 }  // namespace chimera

@@ -76,4 +76,8 @@ class TokenWriter {
 // holds. Missing, empty and unreadable files, folders and pipes are each an Error.
 [[nodiscard]] TokenFile open_text(const std::string& path, const Tokenizer& tokenizer);
 
+// The vocabulary of what open_text gives, without making tokens of a text; the tokenizer's where
+// there is no such file, as on a machine that plans for another. Throws as open_text does.
+[[nodiscard]] std::int64_t text_vocabulary(const std::string& path, const Tokenizer& tokenizer);
+
 }  // namespace chimera

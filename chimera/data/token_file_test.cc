@@ -217,6 +217,13 @@ TEST_F(TokenFileTest, OpenTextTakesATokenFileAsItIs) {
   EXPECT_EQ(all_tokens(file), (std::vector<Token>{0, 256, 299}));
 }
 
+TEST_F(TokenFileTest, TheVocabularyIsKnownBeforeAllIsRead) {
+  const auto bytes = make_tokenizer("byte");
+  EXPECT_EQ(text_vocabulary(put_small("tokens"), *bytes), 300);
+  EXPECT_EQ(text_vocabulary(put("text", "In the beginning\n"), *bytes), 256);
+  EXPECT_EQ(text_vocabulary(path("none"), *bytes), 256);
+}
+
 TEST_F(TokenFileTest, OpenTextSaysWhyAFileCannotBeUsed) {
   const auto bytes = make_tokenizer("byte");
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);

@@ -6,7 +6,7 @@
 #include "chimera/base/check.h"
 #include "chimera/base/error.h"
 #include "chimera/base/text.h"
-#include "chimera/data/tokenizer.h"
+#include "chimera/job/vocabulary.h"
 #include "chimera/shape/layer_sizes.h"
 
 namespace chimera {
@@ -77,13 +77,6 @@ std::map<std::string, std::string> model_keys(const Config& config) {
   }
   keys["threads"] = cat(config.pipeline.threads);
   return keys;
-}
-
-Config with_vocabulary(Config config) {
-  const auto known = static_cast<int>(make_tokenizer(config.data.tokenizer)->vocabulary());
-  if (config.model.vocabulary == 0) config.model.vocabulary = known;
-  validate(config.model);
-  return config;
 }
 
 void check_profile(const Profile& profile, const Config& config, const std::string& source) {

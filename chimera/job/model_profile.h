@@ -21,10 +21,6 @@ inline constexpr const char* kStage = "stage";
 // but the number of layers, and pipeline.threads as "threads".
 [[nodiscard]] std::map<std::string, std::string> model_keys(const Config& config);
 
-// The configuration with its tokenizer's vocabulary, where it leaves that to the data. Throws Error
-// (kUsage) for a tokenizer that there is not, and a model that cannot be.
-[[nodiscard]] Config with_vocabulary(Config config);
-
 // Throws Error (kUsage) for a profile of another model: the key, and both values. `source` is the
 // profile's name.
 void check_profile(const Profile& profile, const Config& config, const std::string& source);

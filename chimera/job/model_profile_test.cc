@@ -8,6 +8,7 @@
 #include "chimera/base/text.h"
 #include "chimera/generate/generate.h"
 #include "chimera/job/memory_plan.h"
+#include "chimera/job/vocabulary.h"
 #include "chimera/plan/layout.h"
 #include "chimera/shape/parameters.h"
 

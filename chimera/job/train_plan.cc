@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -14,6 +13,7 @@
 #include "chimera/base/text.h"
 #include "chimera/generate/generate.h"
 #include "chimera/job/memory_plan.h"
+#include "chimera/job/vocabulary.h"
 #include "chimera/schedule/lower.h"
 #include "chimera/schedule/recompute.h"
 #include "chimera/schedule/schedule_file.h"
@@ -338,14 +338,7 @@ int TrainPlan::owner(const ParameterSpec& parameter) const {
 }
 
 TrainPlan make_plan(Config config, std::int64_t data_vocabulary) {
-  if (config.model.vocabulary == 0) {
-    if (data_vocabulary > std::numeric_limits<int>::max()) {
-      throw Error(ErrorCode::kData, cat("the data's vocabulary is ", data_vocabulary,
-                                        "; expected at most ", std::numeric_limits<int>::max()));
-    }
-    config.model.vocabulary = static_cast<int>(data_vocabulary);
-  }
-  validate(config.model);
+  config = with_vocabulary(std::move(config), data_vocabulary);
   check_pipeline(config.pipeline);
   check_checkpoints(config.train);
   return Planner(config).plan();
