@@ -81,15 +81,26 @@ Measured measure(Account& account, const std::function<void()>& work) {
 }
 
 // The bytes of scalars, which the prediction leaves out.
-constexpr double kScalars = 64;
+constexpr std::int64_t kScalars = 64;
 // Of peaks: libtorch may choose kernels by the processor.
 constexpr double kKernels = 0.01;
 
 void expect_near(std::int64_t predicted, std::int64_t measured, double tolerance,
                  const std::string& what) {
   EXPECT_NEAR(static_cast<double>(predicted), static_cast<double>(measured),
-              tolerance * static_cast<double>(measured) + kScalars)
+              tolerance * static_cast<double>(measured) + static_cast<double>(kScalars))
       << what;
+}
+
+// On processors with instructions for bf16 libtorch's products pack matrices and add up in fp32,
+// in memory that depends on the processor and that no size predicts.
+bool bf16_products_need_memory() {
+  install_memory_meter();
+  const auto account = std::make_shared<Account>();
+  const AccountScope scope(account);
+  const at::Tensor factor = at::ones({64, 64}, at::kBFloat16);
+  at::Tensor product;
+  return measure(*account, [&] { product = at::mm(factor, factor); }).work > 0;
 }
 
 // A stage with an account and a store of its own.
@@ -136,6 +147,19 @@ class Sizes : public testing::TestWithParam<Case> {
       worker.stage->begin_step(context);
     }
     return workers;
+  }
+
+  // At most what is predicted and what products of bf16 may need: a few packed tiles of each
+  // thread, and the widest result in fp32.
+  void expect_peak(std::int64_t predicted, std::int64_t measured, const std::string& what) const {
+    if (spec_.dtype != DType::kBFloat16 || !bf16_products_need_memory()) {
+      return expect_near(predicted, measured, kKernels, what);
+    }
+    constexpr std::int64_t kTiles = 64 << 10, kWidest = 4, kWide = 4;
+    const std::int64_t rows = std::int64_t{GetParam().sequences} * spec_.sequence;
+    const std::int64_t more = GetParam().threads * kTiles + rows * kWidest * spec_.hidden * kWide;
+    EXPECT_GE(measured, predicted - kScalars) << what;
+    EXPECT_LE(measured, predicted + more) << what;
   }
 
   ModelSpec spec_;
@@ -196,9 +220,9 @@ TEST_P(Sizes, OfPassesAreThoseOfTheStage) {
       EXPECT_EQ(predicted.activation, static_cast<std::int64_t>(message.bytes()));
     }
     expect_near(predicted.stash, forward.left, 0, at + "stash");
-    expect_near(predicted.stash + predicted.forward_work, forward.left + forward.work, kKernels,
+    expect_peak(predicted.stash + predicted.forward_work, forward.left + forward.work,
                 at + "forward");
-    expect_near(predicted.stash + predicted.backward_work, forward.left + backward.work, kKernels,
+    expect_peak(predicted.stash + predicted.backward_work, forward.left + backward.work,
                 at + "backward");
   }
 }
@@ -217,8 +241,8 @@ TEST_P(Sizes, OfAForwardThatKeepsItsInputAloneAreThoseWithoutAGraph) {
     message = worker.stage->forward(0, std::move(message), {});
     const StageSizes predicted = sizes(stage, blocks(stage));
     EXPECT_EQ(predicted.kept, stage == 0 ? 0 : predicted.activation);
-    expect_near(predicted.kept + predicted.kept_forward_work, worker.account->peak_bytes() - before,
-                kKernels, cat(GetParam().name, " stage ", stage, " forward without graph"));
+    expect_peak(predicted.kept + predicted.kept_forward_work, worker.account->peak_bytes() - before,
+                cat(GetParam().name, " stage ", stage, " forward without graph"));
   }
 }
 
@@ -257,7 +281,7 @@ TEST_P(Sizes, OfARecomputedPartAreThoseOfAChainInTwo) {
       const std::int64_t output = predicted.activation;
       const std::string at = cat(GetParam().name, " stage ", stage, " of ", recomputed, " again, ");
       expect_near(predicted.kept, forward.left - output, 0, at + "kept");
-      expect_near(predicted.kept + predicted.kept_forward_work, account_of(forward), kKernels,
+      expect_peak(predicted.kept + predicted.kept_forward_work, account_of(forward),
                   at + "forward");
       const Measured again = measure(*account, [&] {
         const Batch batch = fresh();
@@ -266,8 +290,8 @@ TEST_P(Sizes, OfARecomputedPartAreThoseOfAChainInTwo) {
       });
       // Now both hold their outputs, of which the stage keeps none.
       expect_near(predicted.stash, forward.left + again.left - 2 * output, 0, at + "stash");
-      expect_near(predicted.stash + predicted.recompute_work,
-                  forward.left - output + account_of(again), kKernels, at + "recompute");
+      expect_peak(predicted.stash + predicted.recompute_work,
+                  forward.left - output + account_of(again), at + "recompute");
     }
   }
 }

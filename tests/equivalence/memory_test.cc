@@ -140,7 +140,7 @@ TEST(Memory, RefusesLimitsAndRecomputesThatAreNone) {
     change(config.pipeline);
     expect_refused(config, says);
   };
-  expect([](PipelineConfig& p) { p.memory = "1,2"; }, "one for each of the 4 workers");
+  expect([](PipelineConfig& p) { p.memory = "1,2"; }, "one number for each of the 4 workers");
   expect([](PipelineConfig& p) { p.memory = "0"; }, "above 0");
   expect([](PipelineConfig& p) { p.memory = "much"; }, "gigabytes");
   expect([](PipelineConfig& p) { p.recompute = "some"; }, "expected none, all, auto");
