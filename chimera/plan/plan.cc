@@ -1,8 +1,8 @@
 // Branch and bound. A candidate gets the split that spreads its load, the least recompute that fits
 // its memory, and a bound: no step is shorter than its busiest worker's work and the way there and
 // back (bounds.h). Candidates are simulated in the order of their bounds until the next bound is
-// longer than the last of the plans that are wanted, or of ten. The best few then get a better split,
-// which simulation judges (refine.h). Test: plan_test.cc compares with simulating everything.
+// longer than the last of the plans that are wanted, or of ten. The best few then get a better
+// split, which simulation judges (refine.h). Test: plan_test.cc compares with simulating all.
 #include "chimera/plan/plan.h"
 
 #include <algorithm>
