@@ -166,10 +166,11 @@ nlohmann::ordered_json prediction_json(const Prediction& prediction) {
                                  {"peak_bytes", prediction.peak_bytes}};
   auto& limits = json["limit_bytes"] = nlohmann::ordered_json::array();
   for (const double limit : prediction.limit_bytes) {
-    if (std::isfinite(limit))
+    if (std::isfinite(limit)) {
       limits.push_back(limit);
-    else
+    } else {
       limits.push_back(nullptr);
+    }
   }
   if (prediction.equation) json["equation_1"] = equation_json(*prediction.equation);
   return json;

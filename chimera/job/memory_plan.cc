@@ -86,7 +86,7 @@ MemoryModel memory_model(const Config& config, const Placement& placement,
                                                       .threads = config.pipeline.threads})));
   }
   for (int worker = 0; worker < placement.workers(); ++worker) {
-    const std::vector<int> stages = placement.stages_of(worker);
+    const std::vector<int>& stages = placement.stages_of(worker);
     const WeightSizes sizes = weight_sizes(config.model, split, stages);
     memory.weights.push_back(static_cast<double>(sizes.parameters));
     memory.gradients.push_back(static_cast<double>(sizes.gradients));

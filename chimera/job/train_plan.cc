@@ -272,9 +272,9 @@ class Planner {
   }
 
   std::vector<int> first_choice() {
-    const std::vector<int> asked = parse_recompute(config_.pipeline.recompute, plan_.split);
+    std::vector<int> asked = parse_recompute(config_.pipeline.recompute, plan_.split);
     if (!file_) return asked;
-    const std::vector<int> own = own_recompute(*file_, plan_.split);
+    std::vector<int> own = own_recompute(*file_, plan_.split);
     if (own.empty()) return asked;
     if (config_.pipeline.recompute != "none") {
       refuse(cat("pipeline.recompute is '", config_.pipeline.recompute,

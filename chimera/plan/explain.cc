@@ -59,10 +59,9 @@ std::string lost_words(const Plan& plan, const Plan& best) {
   const auto part = [](std::string_view does, double more) {
     return cat(does, " ", percent_text(std::abs(more)), more > 0 ? " longer" : " less");
   };
-  const std::string computing =
-      part("computes", computes) +
-      (computes > 0 ? more_computation(plan.candidate, best.candidate) : "");
-  const std::string waiting = part("waits", waits);
+  std::string computing = part("computes", computes) +
+                          (computes > 0 ? more_computation(plan.candidate, best.candidate) : "");
+  std::string waiting = part("waits", waits);
   if (std::abs(waits) < kSame) return computing;
   if (std::abs(computes) < kSame) return waiting;
   return computes > waits ? cat(computing, " and ", waiting) : cat(waiting, " and ", computing);

@@ -149,7 +149,7 @@ std::vector<TomlTable> TomlTable::tables(std::string_view key) {
   for (const auto& element : *array) {
     const auto* table = element.as_table();
     if (table == nullptr) refuse(key, cat("sections, [[", key, "]]"));
-    all.push_back({*table, cat(where_, ": ", key, " ", all.size() + 1)});
+    all.emplace_back(*table, cat(where_, ": ", key, " ", all.size() + 1));
   }
   return all;
 }
