@@ -37,9 +37,9 @@ struct Measured {
 };
 
 // Bytes around what the gradients of a stage have: a line through sizes that fit into caches and
-// others that do not fits neither.
+// others that do not fits neither. Not so few that waking a thread takes longer than adding them.
 std::vector<std::size_t> sum_sizes(const Profile& sized, int stages) {
-  constexpr double kLeast = 16 << 10, kMost = 16 << 20;
+  constexpr double kLeast = 256 << 10, kMost = 16 << 20;
   const double bytes =
       std::clamp(static_cast<double>(sized.parameters()) * sizeof(float) / stages, kLeast, kMost);
   std::vector<std::size_t> sizes;
