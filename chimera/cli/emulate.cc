@@ -194,9 +194,7 @@ void check_emulate_options(const EmulateOptions& options, const Config& config) 
     throw Error(ErrorCode::kUsage, cat("--timeline is '", options.timeline,
                                        "'; expected a name that ends in .html or .json"));
   }
-  refuse_overwriting(
-      "--timeline", options.timeline,
-      {options.config, options.inputs.profile_path(&config), options.inputs.machine_name(&config)});
+  refuse_overwriting("--timeline", options.timeline, options.inputs.files(options.config, &config));
   check_writable(options.timeline);
 }
 

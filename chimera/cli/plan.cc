@@ -70,14 +70,6 @@ std::string plan_config(Config config, const PlanOptions& options, const PlanReq
              print(options.inputs.planned(std::move(config), best.candidate, request.machine)));
 }
 
-std::vector<std::string> inputs_of(const PlanOptions& options,
-                                   const std::optional<Config>& config) {
-  std::vector<std::string> inputs = {options.config, options.inputs.profile,
-                                     options.inputs.machine};
-  if (config) inputs.insert(inputs.end(), {config->plan.profile, config->plan.machine});
-  return inputs;
-}
-
 // Times are of ranks that have a core each.
 void note_shared_cores(int ranks) {
   if (ranks <= cores()) return;
@@ -96,7 +88,8 @@ int run_plan(const PlanOptions& options) {
                 "-o writes a configuration to train with, but none was given to begin with; name "
                 "one: chimera plan CONFIG ...");
   }
-  refuse_overwriting("--output", options.output, inputs_of(options, config));
+  refuse_overwriting("--output", options.output,
+                     options.inputs.files(options.config, config ? &*config : nullptr));
   if (!options.output.empty()) check_writable(options.output);
   const PlanRequest request = request_of(options, config ? &*config : nullptr);
   const Plans plans = plan(request);

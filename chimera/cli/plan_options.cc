@@ -20,6 +20,13 @@ void PlanInputs::add(CLI::App& app) {
       ->type_name("GB");
 }
 
+std::vector<std::string> PlanInputs::files(const std::string& config_path,
+                                           const Config* config) const {
+  std::vector<std::string> all = {config_path, profile, machine};
+  if (config != nullptr) all.insert(all.end(), {config->plan.profile, config->plan.machine});
+  return all;
+}
+
 std::string PlanInputs::profile_path(const Config* config) const {
   if (!profile.empty()) return profile;
   if (config != nullptr && !config->plan.profile.empty()) return config->plan.profile;

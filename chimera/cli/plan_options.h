@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "chimera/job/config.h"
 #include "chimera/plan/plan.h"
@@ -31,6 +33,10 @@ struct PlanInputs {
   // pipeline.memory, of workers, so that what was planned is trained with those limits.
   [[nodiscard]] Config planned(Config config, const Candidate& candidate,
                                const Machine& machine) const;
+  // For refuse_overwriting: the configuration's file, and what is named here or in it. Not all need
+  // be files: presets and empty texts are among them.
+  [[nodiscard]] std::vector<std::string> files(const std::string& config_path,
+                                               const Config* config) const;
   [[nodiscard]] std::string profile_path(const Config* config) const;
   [[nodiscard]] std::string machine_name(const Config* config) const;
 };

@@ -55,7 +55,8 @@ struct TrainOptions {
 
 // Outputs must replace neither what the run reads, nor each other.
 void check_outputs(const TrainOptions& options, const Config& config) {
-  std::vector<std::string> inputs = {options.config, config.data.text};
+  std::vector<std::string> inputs = options.planning.inputs.files(options.config, &config);
+  inputs.push_back(config.data.text);
   if (const auto schedule = schedule_file(config.pipeline)) inputs.push_back(*schedule);
   refuse_overwriting("--log", options.log, inputs);
   refuse_overwriting("--timeline", options.timeline, inputs);

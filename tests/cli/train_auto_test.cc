@@ -75,6 +75,16 @@ TEST_F(TrainAuto, OneRankNeedsNoLinks) {
   EXPECT_EQ(losses(file("log")).size(), 4U);
 }
 
+TEST_F(TrainAuto, WritesNotOverItsProfile) {
+  const std::string before = read(file("p.toml"));
+  for (const char* output : {"--log", "--timeline"}) {
+    const Result result = job_.train(planned({"--ranks", "2", output, file("p.toml")}));
+    EXPECT_EQ(result.code, 2);
+    EXPECT_TRUE(has(result.err, "which the run reads")) << result.err;
+    EXPECT_EQ(read(file("p.toml")), before);
+  }
+}
+
 TEST_F(TrainAuto, RefusesWhatMakesNoSense) {
   job_.expect_refused({"--ranks", "2"}, 2, "give --auto, or leave them out");
   job_.expect_refused({"--auto", "--ranks", "0"}, 2, "--ranks is 0");
